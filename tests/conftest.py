@@ -1,0 +1,33 @@
+"""Fixtures shared by all tests: the real data where it is there, a clear skip where it is not."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(os.environ.get("POSFORMER_SHARED", Path(__file__).parents[2] / "shared"))
+
+
+def _shared(path: str) -> Path:
+    file = SHARED / path
+    if not file.exists():
+        pytest.skip(f"needs {path} of the shared data (set POSFORMER_SHARED to its folder)")
+    return file
+
+
+@pytest.fixture(scope="session")
+def crohme_zip() -> Path:
+    """The CROHME pictures."""
+    return _shared("data/crohme.zip")
+
+
+@pytest.fixture(scope="session")
+def crohme_ink_zip() -> Path:
+    """The CROHME ink."""
+    return _shared("data/crohme_inkml.zip")
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    """What the authors' program answers."""
+    return _shared("reference/posformer_reference_small.npz").parent
