@@ -1,0 +1,278 @@
+"""Handwritten symbols cut out of expressions, with their place in the row they stood in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from posformer.errors import PosformerError
+from posformer.ink.aligned import AlignedInk
+from posformer.ink.expression import ExpressionError, parse, row_symbols, rows
+from posformer.ink.metrics import fit_row, reach
+
+
+class BankError(PosformerError):
+    """A symbol that no writer of the bank wrote, or a bank without any."""
+
+
+@dataclass(frozen=True)
+class SymbolSample:
+    """One handwritten symbol; lengths are in the units of the ink it was taken from."""
+
+    token: str
+    writer: str
+    points: np.ndarray  # float32 (points, 2), the box's left top corner is the origin, y down
+    lengths: tuple[int, ...]  # points of each stroke, in order
+    width: float
+    height: float
+    unit: float  # x-height of the row the symbol stood in
+    baseline: float  # how far below the top of the box the row's baseline lies
+
+    @cached_property
+    def strokes(self) -> tuple[np.ndarray, ...]:
+        """The strokes as views, float32 (points, 2) each."""
+        return tuple(np.split(self.points, np.cumsum(self.lengths)[:-1]))
+
+    @property
+    def relative_height(self) -> float:
+        """Height in x-heights of its row."""
+        return self.height / self.unit
+
+
+class SymbolBank:
+    """Symbols by token and writer.
+
+    All points lie in one array and samples are views of it, so a bank is compact, and processes
+    forked from one share its memory.
+    """
+
+    def __init__(
+        self,
+        points: np.ndarray,
+        lengths: np.ndarray,
+        strokes: np.ndarray,
+        tokens: Sequence[str],
+        writers: Sequence[str],
+        rows: np.ndarray,
+    ) -> None:
+        """Hold samples.
+
+        Args:
+            points: float32 (points, 2), of all samples, the origin at the corner of each box.
+            lengths: int32 (strokes,), points of each stroke.
+            strokes: int32 (samples,), strokes of each sample.
+            tokens: What each sample writes.
+            writers: Who wrote each sample.
+            rows: float32 (samples, 2), the x-height of its row and the depth of the baseline
+                below the top of the box.
+        """
+        self._points, self._lengths, self._rows = points, lengths, rows
+        self._first_stroke = np.concatenate([[0], np.cumsum(strokes)]).astype(np.int64)
+        self._first_point = np.concatenate([[0], np.cumsum(lengths)])[self._first_stroke]
+        self._token_of, self._writer_of = tuple(tokens), tuple(writers)
+        self._cache: dict[int, SymbolSample] = {}
+        self._neighbours: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._index()
+
+    def _index(self) -> None:
+        by_token: dict[str, list[int]] = defaultdict(list)
+        by_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for place, pair in enumerate(zip(self._token_of, self._writer_of, strict=True)):
+            by_token[pair[0]].append(place)
+            by_pair[pair].append(place)
+        self._by_token = {token: tuple(places) for token, places in by_token.items()}
+        self._by_pair = {pair: tuple(places) for pair, places in by_pair.items()}
+        self.tokens: frozenset[str] = frozenset(by_token)
+        self.writers: tuple[str, ...] = tuple(sorted(set(self._writer_of)))
+        self._habits = _habits(self)
+
+    @classmethod
+    def from_samples(cls, samples: Iterable[SymbolSample]) -> SymbolBank:
+        """A bank of given samples."""
+        kept = list(samples)
+        if not kept:
+            raise BankError("a symbol bank needs at least one symbol")
+        return cls(
+            points=np.concatenate([sample.points for sample in kept]).astype(np.float32),
+            lengths=np.array([n for sample in kept for n in sample.lengths], np.int32),
+            strokes=np.array([len(sample.lengths) for sample in kept], np.int32),
+            tokens=[sample.token for sample in kept],
+            writers=[sample.writer for sample in kept],
+            rows=np.array([[sample.unit, sample.baseline] for sample in kept], np.float32),
+        )
+
+    @classmethod
+    def from_inks(cls, inks: Iterable[AlignedInk]) -> SymbolBank:
+        """Cut every symbol out of aligned ink.
+
+        Symbols of a shape that cannot be theirs (a slip of the pen, a wrong label) are left out.
+        """
+        return cls.from_samples(
+            sample for ink in inks for sample in cut_symbols(ink) if _plausible(sample)
+        )
+
+    def __len__(self) -> int:
+        return len(self._token_of)
+
+    def __getitem__(self, place: int) -> SymbolSample:
+        sample = self._cache.get(place)
+        if sample is None:
+            sample = self._cache[place] = self._sample(place)
+        return sample
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_cache": {}, "_neighbours": {}}
+
+    def samples(self, token: str, writer: str | None = None) -> Sequence[SymbolSample]:
+        """All samples of a token, of one writer if named; empty if there is none."""
+        return tuple(self[place] for place in self._places(token, writer))
+
+    def choose(
+        self, token: str, rng: np.random.Generator, writer: str | None = None
+    ) -> SymbolSample:
+        """Any sample of a token; where the writer has none, one of a writer with a similar hand.
+
+        Raises:
+            BankError: No writer of the bank wrote this token.
+        """
+        places = self._places(token, writer)
+        if not places and writer is not None:
+            places = self._similar(token, writer)
+        if not places:
+            raise BankError(f"the symbol bank holds no ink for '{token}'")
+        return self[places[int(rng.integers(len(places)))]]
+
+    def coverage(self, writer: str) -> int:
+        """How many different tokens a writer wrote."""
+        return self._coverage.get(writer, 0)
+
+    @cached_property
+    def _coverage(self) -> Mapping[str, int]:
+        counts: dict[str, int] = defaultdict(int)
+        for _, writer in self._by_pair:
+            counts[writer] += 1
+        return dict(counts)
+
+    def _places(self, token: str, writer: str | None) -> tuple[int, ...]:
+        if writer is None:
+            return self._by_token.get(token, ())
+        return self._by_pair.get((token, writer), ())
+
+    def _similar(self, token: str, writer: str, nearest: int = 4) -> tuple[int, ...]:
+        """Samples of a token by the writers whose hand is nearest to this one's."""
+        key = (token, writer)
+        if key not in self._neighbours:
+            owners = sorted({self._writer_of[place] for place in self._by_token.get(token, ())})
+            mine = self._habits.get(writer)
+            if mine is not None:
+                owners.sort(key=lambda other: float(np.abs(self._habits[other] - mine).sum()))
+            self._neighbours[key] = tuple(
+                place for other in owners[:nearest] for place in self._by_pair[token, other]
+            )
+        return self._neighbours[key]
+
+    def _sample(self, place: int) -> SymbolSample:
+        first, last = self._first_point[place], self._first_point[place + 1]
+        points = self._points[first:last]
+        width, height = points.max(axis=0)
+        unit, baseline = self._rows[place]
+        strokes = self._lengths[self._first_stroke[place] : self._first_stroke[place + 1]]
+        return SymbolSample(
+            token=self._token_of[place],
+            writer=self._writer_of[place],
+            points=points,
+            lengths=tuple(strokes.tolist()),
+            width=float(width),
+            height=float(height),
+            unit=float(unit),
+            baseline=float(baseline),
+        )
+
+
+def cut_symbols(ink: AlignedInk) -> Iterator[SymbolSample]:
+    """Every symbol of an expression, with the x-height and baseline of the row it stands in."""
+    boxes = {
+        place: np.concatenate([ink.strokes[stroke] for stroke in strokes])
+        for place, strokes in enumerate(ink.alignment)
+        if strokes
+    }
+    for place, (unit, baseline) in _row_of_symbols(ink, boxes).items():
+        points = boxes[place]
+        corner = points.min(axis=0)
+        width, height = points.max(axis=0) - corner
+        yield SymbolSample(
+            token=ink.tokens[place],
+            writer=ink.writer,
+            points=(points - corner).astype(np.float32),
+            lengths=tuple(len(ink.strokes[stroke]) for stroke in ink.alignment[place]),
+            width=float(width),
+            height=float(height),
+            unit=unit,
+            baseline=baseline - float(corner[1]),
+        )
+
+
+def _row_of_symbols(
+    ink: AlignedInk, symbols: Mapping[int, np.ndarray]
+) -> dict[int, tuple[float, float]]:
+    """X-height and baseline for every symbol, from its row or else from the symbol itself."""
+    try:
+        members = [list(row_symbols(row)) for row in rows(parse(ink.tokens))]
+    except ExpressionError:
+        members = []
+    fitted: dict[int, tuple[float, float]] = {}
+    for row in members:
+        places = [place for place in row if place in symbols]
+        line = fit_row(
+            [ink.tokens[place] for place in places],
+            np.array([symbols[place][:, 1].min() for place in places]),
+            np.array([symbols[place][:, 1].max() for place in places]),
+        )
+        if line is not None:
+            fitted.update((place, (line[1], line[0])) for place in places)
+    typical = float(np.median([unit for unit, _ in fitted.values()])) if fitted else None
+    for place, points in symbols.items():
+        if place not in fitted:
+            fitted[place] = _alone(ink.tokens[place], points, typical)
+    return fitted
+
+
+def _alone(token: str, points: np.ndarray, typical: float | None) -> tuple[float, float]:
+    """X-height and baseline as they would be if the symbol stood as usual."""
+    usual = reach(token)
+    top, height = float(points[:, 1].min()), float(np.ptp(points[:, 1]))
+    if usual.height < 0.5:
+        extent = max(float(np.ptp(points[:, 0])), height)
+        unit = typical or extent or 1.0
+    else:
+        unit = max(height, 1e-3) / usual.height
+    return unit, top + usual.top * unit
+
+
+def _plausible(sample: SymbolSample) -> bool:
+    """Whether size and place are within what a hand does."""
+    if not np.isfinite(sample.points).all() or sample.unit <= 0:
+        return False
+    usual = reach(sample.token)
+    if usual.height < 0.5:
+        return sample.relative_height < 2.0
+    return 0.4 < sample.relative_height / usual.height < 2.5
+
+
+def _habits(bank: SymbolBank) -> dict[str, np.ndarray]:
+    """How each writer writes: point spacing and width of symbols, on a logarithmic scale."""
+    pace: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for place, writer in enumerate(bank._writer_of):
+        if len(pace[writer]) < 60:
+            sample = bank._sample(place)
+            spacing = sample.unit * len(sample.lengths) / len(sample.points)
+            shape = (sample.width + 0.2 * sample.unit) / sample.unit
+            pace[writer].append((spacing / sample.unit, shape))
+    return {
+        writer: np.log(np.median(np.array(values), axis=0) + 1e-6)
+        for writer, values in pace.items()
+    }
