@@ -1,0 +1,63 @@
+"""The best word at every step."""
+
+import numpy as np
+
+from posformer.search.interface import State, StepModel
+from posformer.search.options import Hypothesis
+
+__all__ = ["greedy"]
+
+
+def greedy(
+    model: StepModel[State],
+    sos: int,
+    eos: int,
+    pictures: int,
+    pad: int = 0,
+    max_length: int = 200,
+    length_power: float = 1.0,
+) -> list[Hypothesis]:
+    """Decode every picture from left to right with the best word at each step.
+
+    Args:
+        model: the network, with its pictures encoded.
+        sos: token before the first.
+        eos: token behind the last.
+        pictures: how many pictures the model holds.
+        pad: token that is never chosen.
+        max_length: tokens behind which the end is forced.
+        length_power: exponent of the length that the sum of log-probabilities is divided by.
+
+    Returns:
+        One hypothesis for each picture.
+    """
+    if pictures == 0:
+        return []
+    words = np.full((pictures, max_length + 1), eos, dtype=np.int64)
+    sums = np.zeros(pictures)
+    lengths = np.zeros(pictures, dtype=np.int64)
+    open_pictures = np.arange(pictures)
+    last = np.full(pictures, sos, dtype=np.int64)
+    state = model.start()
+    for length in range(max_length + 1):
+        output, state = model.step(last[:, None, None], state)
+        output = output[:, 0, 0].copy()
+        if length == max_length:
+            last = np.full(len(open_pictures), eos, dtype=np.int64)
+        else:
+            output[:, [pad, sos]] = -np.inf
+            last = output.argmax(axis=1)
+        words[open_pictures, length] = last
+        sums[open_pictures] += output[np.arange(len(last)), last]
+        lengths[open_pictures] = length
+        going = np.flatnonzero(last != eos)
+        if len(going) == 0:
+            break
+        if len(going) < len(last):
+            state = model.select(state, going, np.zeros((len(going), 1), dtype=np.int64))
+            open_pictures, last = open_pictures[going], last[going]
+    scores = sums / (lengths + 1.0) ** length_power
+    return [
+        Hypothesis(tuple(row[:length].tolist()), float(score), float(score), None)
+        for row, length, score in zip(words, lengths, scores, strict=True)
+    ]
