@@ -1,0 +1,35 @@
+"""Data sets of pictures and of ink, drawing training examples, packing batches."""
+
+from posformer.data.decoding import Polarity, decode_picture
+from posformer.data.files import DataError
+from posformer.data.packing import PackingError, deal, pack_batches, step_share, valid_share
+from posformer.data.pictures import (
+    Example,
+    PictureDrawing,
+    PictureSet,
+    PictureSource,
+    Problem,
+    list_splits,
+    open_pictures,
+)
+from posformer.data.source import Drawing, Source
+
+__all__ = [
+    "DataError",
+    "Drawing",
+    "Example",
+    "PackingError",
+    "PictureDrawing",
+    "PictureSet",
+    "PictureSource",
+    "Polarity",
+    "Problem",
+    "Source",
+    "deal",
+    "decode_picture",
+    "list_splits",
+    "open_pictures",
+    "pack_batches",
+    "step_share",
+    "valid_share",
+]

@@ -1,0 +1,105 @@
+"""Files of a data set, in a folder or a zip archive, read the same way."""
+
+import os
+import zipfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from posformer.errors import PosformerError
+
+__all__ = ["DataError", "Files", "FolderFiles", "ZipFiles", "open_files"]
+
+
+class DataError(PosformerError):
+    """A data set is not as it should be; the text names file, line and token where it can."""
+
+
+@dataclass(frozen=True)
+class FolderFiles:
+    """The files below a folder."""
+
+    path: Path
+
+    def names(self) -> list[str]:
+        """List all files as paths relative to the folder, with `/`, sorted."""
+        return sorted(
+            (Path(folder) / file).relative_to(self.path).as_posix()
+            for folder, _, files in os.walk(self.path, followlinks=True)
+            for file in files
+        )
+
+    def read(self, name: str, limit: int = -1) -> bytes:
+        """Give the bytes of a file, at most `limit` of them when it is not negative."""
+        with (self.path / name).open("rb") as stream:
+            return stream.read(limit)
+
+
+@dataclass(frozen=True)
+class ZipFiles:
+    """The files in a zip archive.
+
+    The object holds no more than a path, so it can be pickled and forked at no cost; every process
+    opens the archive for itself when it first reads, because a shared handle has a shared place.
+    """
+
+    path: Path
+
+    def names(self) -> list[str]:
+        """List all files as paths inside the archive, with `/`, sorted."""
+        return sorted(_members(self.path))
+
+    def read(self, name: str, limit: int = -1) -> bytes:
+        """Give the bytes of a file, at most `limit` of them when it is not negative."""
+        archive = _archive(self.path)
+        try:
+            with archive.open(_members(self.path)[name]) as stream:
+                return stream.read(limit)
+        except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+            raise DataError(f"{self.path}: cannot read {name}: {error}") from error
+
+
+Files = FolderFiles | ZipFiles
+
+
+def open_files(path: str | os.PathLike[str]) -> Files:
+    """Open a folder or a zip archive for reading.
+
+    Raises:
+        DataError: When there is nothing at `path`, or no folder and no zip archive.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return FolderFiles(path)
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder")
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path}: neither a folder nor a zip archive")
+    return ZipFiles(path)
+
+
+def _archive(path: Path) -> zipfile.ZipFile:
+    return _open_archive(path, path.stat().st_mtime_ns, os.getpid())
+
+
+def _members(path: Path) -> dict[str, str]:
+    return _list_archive(path, path.stat().st_mtime_ns, os.getpid())
+
+
+@lru_cache(maxsize=8)
+def _open_archive(path: Path, modified: int, process: int) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path}: broken zip archive: {error}") from error
+
+
+@lru_cache(maxsize=8)
+def _list_archive(path: Path, modified: int, process: int) -> dict[str, str]:
+    """Map names with `/` to names as the archive has them: some programs write backslashes."""
+    archive = _open_archive(path, modified, process)
+    return {
+        info.filename.replace("\\", "/"): info.filename
+        for info in archive.infolist()
+        if not info.is_dir()
+    }

@@ -1,0 +1,388 @@
+"""Data sets of pictures with captions."""
+
+import os
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, overload
+
+import cv2
+import numpy as np
+
+from posformer.data.decoding import Polarity, decode_picture, read_size
+from posformer.data.files import DataError, Files, open_files
+from posformer.data.layouts import PICTURE_SUFFIXES, Split, find_splits, pick_split
+
+__all__ = [
+    "DataError",
+    "Example",
+    "PictureDrawing",
+    "PictureSet",
+    "PictureSource",
+    "Polarity",
+    "Problem",
+    "decode_picture",
+    "list_splits",
+    "open_pictures",
+]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A picture and what is written in it."""
+
+    name: str
+    """The name in the label file, without a picture's extension."""
+    tokens: tuple[str, ...]
+    """The expression in caption form."""
+    path: str
+    """The picture, as a path inside the data set."""
+    line: int
+    """The line of the label file, from 1."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong with a data set."""
+
+    kind: Literal[
+        "missing picture", "unknown token", "empty caption", "broken picture", "duplicate name"
+    ]
+    place: str
+    """The label file and the line."""
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.kind}: {self.detail}"
+
+
+def list_splits(path: str | os.PathLike[str]) -> list[str]:
+    """Name the splits that a folder or zip archive holds."""
+    return [split.name for split in find_splits(open_files(path))]
+
+
+def open_pictures(
+    path: str | os.PathLike[str],
+    split: str,
+    *,
+    vocabulary: Container[str] | None = None,
+    polarity: Polarity = "auto",
+    strict: bool = True,
+) -> "PictureSet":
+    """Open one split of a data set; CROHME, MNE, HME100K and M2E are told apart by their files.
+
+    Args:
+        path: A folder or a zip archive.
+        split: Which part: `train`, `2014`, `N1`, …
+        vocabulary: When given, a token that is not in it is an error.
+        polarity: What ink the pictures have; whatever it is, pictures come out as white on black.
+        strict: Whether anything wrong in the label file is an error. If not, the lines concerned
+            are left out and `PictureSet.problems` lists them.
+
+    Raises:
+        DataError: When there is no such split, or something is wrong; names file, line and token.
+    """
+    files = open_files(path)
+    labels = _Labels(files, pick_split(files, split))
+    examples, problems = labels.read(vocabulary)
+    if strict and problems:
+        raise DataError(_summary(problems))
+    return PictureSet(files, split, labels.place, examples, polarity, tuple(problems))
+
+
+def _summary(problems: Sequence[Problem]) -> str:
+    more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
+    return f"{problems[0]}{more}"
+
+
+class PictureSet(Sequence[Example]):
+    """The examples of a split; pictures are read when they are asked for.
+
+    It can be shared between threads, forked and pickled.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        split: str,
+        place: Callable[[int], str],
+        examples: Sequence[Example],
+        polarity: Polarity = "auto",
+        label_problems: tuple[Problem, ...] = (),
+    ):
+        """Hold examples; `open_pictures` is the way to get there.
+
+        Args:
+            files: Where the pictures are.
+            split: The name of the split.
+            place: Tells for a line of the label file where it is, for messages.
+            examples: What the set holds.
+            polarity: What ink the pictures have.
+            label_problems: What was wrong in the label file.
+        """
+        self.files = files
+        self.split = split
+        self.polarity = polarity
+        self._place = place
+        self._examples = tuple(examples)
+        self._label_problems = label_problems
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> "PictureSet": ...
+    def __getitem__(self, index: int | slice) -> "Example | PictureSet":
+        if isinstance(index, slice):
+            return self.select(range(*index.indices(len(self))))
+        return self._examples[index]
+
+    def __repr__(self) -> str:
+        return f"PictureSet({str(self.files.path)!r}, {self.split!r}, {len(self)} examples)"
+
+    def select(self, indices: Iterable[int]) -> "PictureSet":
+        """Give the set that holds only these examples, in this order."""
+        chosen = [self._examples[index] for index in indices]
+        return PictureSet(self.files, self.split, self._place, chosen, self.polarity)
+
+    def picture(self, index: int) -> np.ndarray:
+        """Read a picture; uint8 (height, width), white ink on black.
+
+        Raises:
+            DataError: When the file is not a whole picture.
+        """
+        example = self._examples[index]
+        try:
+            return decode_picture(self.files.read(example.path), self.polarity)
+        except (DataError, OSError) as error:
+            raise DataError(str(self._broken(example, error))) from error
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Height and width of every picture, int64 (examples, 2), from the files' headers alone."""
+        sizes = np.empty((len(self), 2), dtype=np.int64)
+        for index, example in enumerate(self._examples):
+            try:
+                sizes[index] = read_size(self.files, example.path)
+            except (DataError, OSError) as error:
+                raise DataError(str(self._broken(example, error))) from error
+        return sizes
+
+    def problems(self) -> list[Problem]:
+        """List all that is wrong with the split; reads every picture.
+
+        Lines that are listed for the label file (possible only when the set was opened with
+        `strict=False`) are not among the examples; broken pictures still are.
+        """
+        return [*self._label_problems, *self._broken_pictures()]
+
+    def _broken_pictures(self) -> Iterator[Problem]:
+        for index, example in enumerate(self._examples):
+            try:
+                self.picture(index)
+            except DataError as error:
+                yield self._broken(example, error.__cause__ or error)
+
+    def _broken(self, example: Example, reason: BaseException) -> Problem:
+        return Problem("broken picture", self._place(example.line), f"{example.path} ({reason})")
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """The label file of a split."""
+
+    files: Files
+    split: Split
+
+    def place(self, line: int) -> str:
+        """Name a line for a message."""
+        return f"{self.files.path}/{self.split.labels} line {line}"
+
+    def read(self, vocabulary: Container[str] | None) -> tuple[list[Example], list[Problem]]:
+        """Read the examples, and what is wrong with the lines that give none."""
+        rows = list(self._rows())
+        pictures = _Pictures(self.files.names())
+        folder = pictures.best_folder(self.split.folders, [name for _, name, _ in rows])
+        examples: list[Example] = []
+        problems: list[Problem] = []
+        first_lines: dict[str, int] = {}
+        for line, label, tokens in rows:
+            name = _without_suffix(label)
+            path = pictures.find(folder, label)
+            first = first_lines.setdefault(name, line)
+            unknown = [t for t in tokens if vocabulary is not None and t not in vocabulary]
+            if first != line:
+                problem = Problem(
+                    "duplicate name", self.place(line), f"{name!r}, as in line {first}"
+                )
+            elif not tokens:
+                problem = Problem("empty caption", self.place(line), f"{name!r} has no tokens")
+            elif path is None:
+                where = f"no picture {name!r} in {folder}/"
+                problem = Problem("missing picture", self.place(line), where)
+            elif unknown:
+                what = f"{unknown[0]!r} of {name!r} is not in the vocabulary"
+                problem = Problem("unknown token", self.place(line), what)
+            else:
+                examples.append(Example(name, tokens, path, line))
+                continue
+            problems.append(problem)
+        return examples, problems
+
+    def _rows(self) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+        """Give line, name and tokens; the name ends at the first tab or, without one, blank."""
+        try:
+            text = self.files.read(self.split.labels).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self.files.path}/{self.split.labels}: not UTF-8: {error}") from error
+        for line, row in enumerate(text.split("\n"), start=1):
+            if row.strip():
+                name, *rest = row.split("\t" if "\t" in row else None, 1)
+                yield line, name.strip(), tuple(" ".join(rest).split())
+
+
+class _Pictures:
+    """The pictures of a data set by their names, with and without extension."""
+
+    def __init__(self, names: Iterable[str]):
+        found = [name for name in names if name.lower().endswith(PICTURE_SUFFIXES)]
+        self._exact = set(found)
+        self._by_stem: dict[str, str] = {}
+        for name in found:
+            self._by_stem.setdefault(_without_suffix(name), name)
+
+    def find(self, folder: str, label: str) -> str | None:
+        """Find the picture a label names; the label's extension need not be the file's."""
+        path = label if folder == "." else f"{folder}/{label}"
+        if path in self._exact:
+            return path
+        return self._by_stem.get(path) or self._by_stem.get(_without_suffix(path))
+
+    def best_folder(self, folders: Sequence[str], labels: Sequence[str]) -> str:
+        """Choose the folder that has the most pictures of those labelled; the first of equals."""
+        return max(folders, key=lambda folder: sum(bool(self.find(folder, one)) for one in labels))
+
+
+def _without_suffix(name: str) -> str:
+    for suffix in PICTURE_SUFFIXES:
+        if name.lower().endswith(suffix):
+            return name[: -len(suffix)]
+    return name
+
+
+@dataclass(frozen=True)
+class PictureDrawing:
+    """A picture of a data set at the size that was drawn for it; see `Drawing`."""
+
+    name: str
+    tokens: tuple[str, ...]
+    height: int
+    width: int
+    original: PictureSet
+    """The set of this picture alone: light to send to another process."""
+    box: tuple[int, int, int, int] | None
+    """What of it is kept, as left, top, right, bottom; None for all."""
+
+    def render(self) -> tuple[np.ndarray, None]:
+        """Make the picture, uint8 (height, width); where its symbols are is not known."""
+        picture = self.original.picture(0)
+        if self.box:
+            left, top, right, bottom = self.box
+            picture = picture[top:bottom, left:right]
+        return _resized(picture, self.height, self.width), None
+
+
+def _resized(picture: np.ndarray, height: int, width: int) -> np.ndarray:
+    if picture.shape == (height, width):
+        return np.ascontiguousarray(picture)
+    # Averaging keeps thin strokes when a picture shrinks; growing needs no more than blending.
+    shrinks = height * width < picture.size
+    method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(picture, (width, height), interpolation=method))
+
+
+class PictureSource:
+    """Draws training examples from a set of pictures, with the scale augmentation of the paper."""
+
+    def __init__(
+        self,
+        pictures: PictureSet,
+        scale_range: tuple[float, float] | None = (0.7, 1.4),
+        *,
+        max_pixels: int | None = None,
+        max_size: tuple[int, int] | None = None,
+        crop_margin: int | None = None,
+    ):
+        """Wrap a set of pictures.
+
+        Args:
+            pictures: The data set.
+            scale_range: Smallest and largest factor for both sides; None for the size as it is.
+            max_pixels: A picture with more pixels is drawn smaller, so that it has no more.
+            max_size: Greatest height and width; a picture that exceeds one is drawn smaller.
+                CoMER's program has (256, 1024).
+            crop_margin: Pixels left, before scaling, of the empty margin around the ink; None to
+                keep it as it is. Needs every picture to be read once.
+        """
+        if scale_range is not None and not 0 < scale_range[0] <= scale_range[1]:
+            raise DataError(f"scale_range {scale_range} is not (smallest, largest) above 0")
+        self.pictures = pictures
+        self.scale_range = scale_range
+        self.max_pixels = max_pixels
+        self.max_size = max_size
+        self.crop_margin = crop_margin
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def draw(self, index: int, rng: np.random.Generator) -> PictureDrawing:
+        """Draw the scale of an example; nothing is decoded."""
+        example = self.pictures[index]
+        box = None
+        height, width = (int(side) for side in self.pictures.sizes[index])
+        if self._boxes is not None:
+            left, top, right, bottom = box = self._boxes[index]
+            height, width = bottom - top, right - left
+        scale = rng.uniform(*self.scale_range) if self.scale_range else 1.0
+        scale = min(scale, self._largest_scale(height, width))
+        return PictureDrawing(
+            name=example.name,
+            tokens=example.tokens,
+            height=max(1, int(height * scale)),
+            width=max(1, int(width * scale)),
+            original=self.pictures.select([index]),
+            box=box,
+        )
+
+    def _largest_scale(self, height: int, width: int) -> float:
+        limits = [np.inf]
+        if self.max_pixels is not None:
+            limits.append(np.sqrt(self.max_pixels / (height * width)))
+        if self.max_size is not None:
+            limits += [self.max_size[0] / height, self.max_size[1] / width]
+        return float(min(limits))
+
+    @cached_property
+    def _boxes(self) -> list[tuple[int, int, int, int]] | None:
+        """What is kept of every picture, as left, top, right, bottom; None for all of all."""
+        if self.crop_margin is None:
+            return None
+        pictures = (self.pictures.picture(index) for index in range(len(self)))
+        return [_ink_box(picture, self.crop_margin) for picture in pictures]
+
+
+def _ink_box(picture: np.ndarray, margin: int) -> tuple[int, int, int, int]:
+    """Find the ink and what of the margin around it is kept; all of a picture without ink."""
+    height, width = picture.shape
+    left, top, ink_width, ink_height = cv2.boundingRect((picture > 127).astype(np.uint8))
+    if not ink_width:
+        return 0, 0, width, height
+    right, bottom = left + ink_width, top + ink_height
+    return (
+        max(left - margin, 0),
+        max(top - margin, 0),
+        min(right + margin, width),
+        min(bottom + margin, height),
+    )
