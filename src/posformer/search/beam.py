@@ -140,21 +140,16 @@ def _best(totals: np.ndarray, count: int, ends: np.ndarray) -> _Candidates:
     """The best continuations of each lane in order; of equal ones the first beam and word."""
     pictures, lanes, beams, words = totals.shape
     flat = totals.reshape(pictures, lanes, beams * words)
+    picture, lane = np.ogrid[:pictures, :lanes, :1][:2]
     if count < flat.shape[-1]:
         places = np.argpartition(-flat, count - 1, axis=-1)[..., :count]
         places.sort(axis=-1)
     else:
         places = np.broadcast_to(np.arange(flat.shape[-1]), flat.shape)
-    sums = np.take_along_axis(flat, places, axis=-1)
-    order = np.argsort(-sums, axis=-1, kind="stable")
-    places = np.take_along_axis(places, order, axis=-1)
+    order = np.argsort(-flat[picture, lane, places], axis=-1, kind="stable")
+    places = places[picture, lane, order]
     parents, chosen = np.divmod(places, words)
-    return _Candidates(
-        sums=np.take_along_axis(sums, order, axis=-1),
-        parents=parents,
-        words=chosen,
-        ended=chosen == ends[..., None],
-    )
+    return _Candidates(flat[picture, lane, places], parents, chosen, chosen == ends[..., None])
 
 
 def _store(
@@ -192,9 +187,7 @@ def _advance(
         The new front, and what of the model's state it needs: pictures int64 (kept,) and rows
         int64 (kept, lanes * beams).
     """
-    order = np.argsort(candidates.ended, axis=-1, kind="stable")[..., : options.beam]
-    ended = np.take_along_axis(candidates.ended, order, axis=-1)
-    sums = np.where(ended, -np.inf, np.take_along_axis(candidates.sums, order, axis=-1))
+    sums = np.where(candidates.ended, -np.inf, candidates.sums)
     length = front.words.shape[-1]
     horizon = length if options.stopping == "likely" else options.max_length + 1
     reachable = sums.max(axis=-1) / horizon**options.length_power
@@ -204,19 +197,19 @@ def _advance(
     kept = np.flatnonzero(~done.all(axis=1))
     lanes = np.argsort(done[kept], axis=1, kind="stable")
     lanes = lanes[:, : (~done[kept]).sum(axis=1).max(initial=0)]
-    picture, lane = kept[:, None], lanes
-    order = order[picture, lane]
-    parents = np.take_along_axis(candidates.parents[picture, lane], order, axis=-1)
-    words = np.take_along_axis(candidates.words[picture, lane], order, axis=-1)
-    history = front.words[picture[..., None], lane[..., None], parents]
-    rows = lane[..., None] * front.sums.shape[-1] + parents
+    picture, lane = kept[:, None, None], lanes[..., None]
+    order = np.argsort(candidates.ended[kept[:, None], lanes], axis=-1, kind="stable")
+    order = order[..., : options.beam]
+    parents = candidates.parents[picture, lane, order]
+    words = candidates.words[picture, lane, order]
     new = _Front(
         pictures=front.pictures[kept],
-        directions=front.directions[picture, lane],
-        sums=sums[picture, lane],
-        words=np.concatenate([history, words[..., None]], axis=-1),
+        directions=front.directions[kept[:, None], lanes],
+        sums=sums[picture, lane, order],
+        words=np.concatenate([front.words[picture, lane, parents], words[..., None]], axis=-1),
     )
-    return new, kept, rows.reshape(len(kept), rows[0].size if len(kept) else 0)
+    rows = lane * front.sums.shape[-1] + parents
+    return new, kept, rows.reshape(len(kept), lanes.shape[1] * rows.shape[2])
 
 
 def _is_identity(rows: np.ndarray, shape: tuple[int, ...]) -> bool:
