@@ -1,0 +1,214 @@
+"""Strokes to pictures, drawn the way CROHME's pictures were drawn.
+
+The pictures that the field trains on follow a rule that can be read off them, and it is the rule
+here: ink is brought to a size at which its strokes are 28 pixels tall on average, points are moved
+to whole pixels, joined by lines one pixel wide, and every pixel grows into a 3 x 3 square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from posformer.errors import PosformerError
+from posformer.ink.aligned import AlignedInk
+
+__all__ = [
+    "RenderStyle",
+    "natural_scale",
+    "picture_strokes",
+    "render",
+    "render_aligned",
+    "rendered_size",
+    "token_boxes",
+]
+
+STROKE_HEIGHT = 28
+"""Mean height in pixels of the strokes of a CROHME picture."""
+
+MAX_PIXELS = 2**26
+
+
+class RenderError(PosformerError):
+    """Ink that cannot be drawn."""
+
+
+@dataclass(frozen=True)
+class RenderStyle:
+    """How strokes become a picture."""
+
+    scale: float = 1.0
+    """The finished picture is resampled by this factor, as a real picture would be."""
+    margin: tuple[int, int] = (12, 11)
+    """Empty pixels, before resampling, at left and top, and at right and bottom."""
+    pen_width: int = 3
+    """Side of the square pen in pixels, before resampling."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale <= 16:
+            raise RenderError(f"scale {self.scale} is not above 0 and at most 16")
+        if min(self.margin) < 0 or max(self.margin) > 10_000:
+            raise RenderError(f"margin {self.margin} is not within 0 and 10000")
+        if not 1 <= self.pen_width <= 64:
+            raise RenderError(f"pen width {self.pen_width} is not within 1 and 64")
+
+
+CROHME_STYLE = RenderStyle()
+
+
+def natural_scale(strokes: Sequence[np.ndarray]) -> float:
+    """The factor that brings ink of any unit to the size of CROHME's pictures.
+
+    28 pixels divided by the mean height of the strokes, of those taller than a tenth of the
+    tallest. Ink of flat strokes only, such as a minus sign, is sized by width instead.
+
+    Args:
+        strokes: float (points, 2) each.
+    """
+    grid, unit = _on_grid(strokes)
+    return unit * STROKE_HEIGHT / _stroke_height(grid)
+
+
+def picture_strokes(strokes: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Ink in the pixels of its CROHME picture.
+
+    Args:
+        strokes: float (points, 2) each, in any unit.
+
+    Returns:
+        float32 (points, 2) each, not rounded; the smallest coordinates lie in [0, 1), so that
+        `render` finds the very pixels of the CROHME picture.
+    """
+    grid, _ = _on_grid(strokes)
+    height = _stroke_height(grid)
+    scaled = [points * STROKE_HEIGHT / height for points in grid]
+    corner = np.floor(np.min([points.min(axis=0) for points in scaled], axis=0))
+    return tuple((points - corner).astype(np.float32) for points in scaled)
+
+
+def _on_grid(strokes: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:
+    """Whole numbers, as the pictures were made from; decimals count in thousandths."""
+    if all((points == np.floor(points)).all() for points in strokes):
+        return [np.asarray(points, np.float64) for points in strokes], 1.0
+    return [np.floor(np.asarray(points, np.float64) * 1000 + 0.5) for points in strokes], 1000.0
+
+
+def _stroke_height(strokes: Sequence[np.ndarray]) -> float:
+    extents = np.array([np.ptp(points, axis=0) for points in strokes])
+    widths, heights = extents.T
+    if (heights <= widths / 5).all():
+        sizes = widths
+    else:
+        sizes = heights
+    if not sizes.max():
+        return float(STROKE_HEIGHT)  # dots only: there is nothing to go by
+    return float(max(1.0, np.floor(sizes[sizes > 0.1 * sizes.max()].mean())))
+
+
+def rendered_size(
+    strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE
+) -> tuple[int, int]:
+    """Height and width of the picture that `render` gives."""
+    return _scaled_size(*_full_size(np.floor(np.concatenate(strokes)), style), style)
+
+
+def _full_size(points: np.ndarray, style: RenderStyle) -> tuple[int, int]:
+    """Height and width before resampling."""
+    width, height = np.ptp(points, axis=0) + style.pen_width + sum(style.margin)
+    if not height * width <= MAX_PIXELS:
+        raise RenderError(f"a picture of {width:.0f} x {height:.0f} pixels is too large")
+    return int(height), int(width)
+
+
+def _scaled_size(height: int, width: int, style: RenderStyle) -> tuple[int, int]:
+    return max(1, int(height * style.scale)), max(1, int(width * style.scale))
+
+
+def render(strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE) -> np.ndarray:
+    """Draw strokes.
+
+    Args:
+        strokes: float (points, 2) each, in pixels; see `picture_strokes`.
+        style: How.
+
+    Returns:
+        uint8 (height, width), white ink on black.
+    """
+    points = np.floor(np.concatenate(strokes)).astype(np.int64)
+    height, width = _full_size(points, style)
+    points += style.margin[0] + (style.pen_width - 1) // 2 - points.min(axis=0)
+    lengths = np.array([len(stroke) for stroke in strokes])
+    picture = np.zeros((height, width), np.uint8)
+    columns, rows = _pixels(points, np.cumsum(lengths)[:-1] - 1)
+    picture[rows, columns] = 255
+    if style.pen_width > 1:
+        picture = cv2.dilate(picture, np.ones((style.pen_width, style.pen_width), np.uint8))
+    return resample(picture, *_scaled_size(height, width, style))
+
+
+def _pixels(points: np.ndarray, breaks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All pixels of lines between points that follow each other.
+
+    A line takes as many steps as its longer side has pixels; half a pixel rounds away from where
+    the line starts, as in the pictures (Bresenham's rule leaves that open, and OpenCV's lines
+    differ).
+
+    Args:
+        points: int64 (points, 2).
+        breaks: Places of the last point of each stroke but the last: no line leaves them.
+
+    Returns:
+        Columns and rows, int64 (pixels,).
+    """
+    moves = np.diff(points, axis=0)
+    steps = np.abs(moves).max(axis=1, initial=0)
+    steps[breaks] = 0
+    line = np.repeat(np.arange(len(steps)), steps)
+    step = np.arange(1, len(line) + 1) - np.repeat(np.cumsum(steps) - steps, steps)
+    count = steps[line]
+    found = [points.T]
+    if len(line):
+        move, start = moves[line].T, points[line].T
+        found.append(start + np.sign(move) * ((2 * np.abs(move) * step + count) // (2 * count)))
+    columns, rows = np.concatenate(found, axis=1)
+    return columns, rows
+
+
+def resample(picture: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Bring a picture to a size: averaging when it shrinks, blending when it grows."""
+    if picture.shape == (height, width):
+        return picture
+    method = cv2.INTER_AREA if height * width < picture.size else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(picture, (width, height), interpolation=method))
+
+
+def token_boxes(ink: AlignedInk, style: RenderStyle = CROHME_STYLE) -> np.ndarray:
+    """Where the tokens are in the picture of the ink.
+
+    Returns:
+        float32 (tokens, 4): left, top, right, bottom in pixels of the picture, with the pen's
+        width; NaN for a token without ink.
+    """
+    low = np.floor([points.min(axis=0) for points in ink.strokes])
+    high = np.floor([points.max(axis=0) for points in ink.strokes])
+    offset = style.margin[0] - low.min(axis=0)
+    boxes = np.full((len(ink.tokens), 4), np.nan, np.float32)
+    for place, strokes in enumerate(ink.alignment):
+        if strokes:
+            members = list(strokes)
+            boxes[place, :2] = low[members].min(axis=0) + offset
+            boxes[place, 2:] = high[members].max(axis=0) + offset + style.pen_width
+    full = _full_size(np.concatenate([low, high]), style)
+    height, width = _scaled_size(*full, style)
+    boxes *= np.array([width / full[1], height / full[0]] * 2, np.float32)
+    return boxes
+
+
+def render_aligned(
+    ink: AlignedInk, style: RenderStyle = CROHME_STYLE
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw aligned ink; gives the picture of `render` and the boxes of `token_boxes`."""
+    return render(ink.strokes, style), token_boxes(ink, style)
