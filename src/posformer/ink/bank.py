@@ -146,16 +146,16 @@ class SymbolBank:
             raise BankError(f"the symbol bank holds no ink for '{token}'")
         return self[places[int(rng.integers(len(places)))]]
 
-    def coverage(self, writer: str) -> int:
-        """How many different tokens a writer wrote."""
-        return self._coverage.get(writer, 0)
+    def written_by(self, writer: str) -> frozenset[str]:
+        """The tokens a writer wrote."""
+        return self._repertoire.get(writer, frozenset())
 
     @cached_property
-    def _coverage(self) -> Mapping[str, int]:
-        counts: dict[str, int] = defaultdict(int)
-        for _, writer in self._by_pair:
-            counts[writer] += 1
-        return dict(counts)
+    def _repertoire(self) -> Mapping[str, frozenset[str]]:
+        written: dict[str, set[str]] = defaultdict(set)
+        for token, writer in self._by_pair:
+            written[writer].add(token)
+        return {writer: frozenset(tokens) for writer, tokens in written.items()}
 
     def _places(self, token: str, writer: str | None) -> tuple[int, ...]:
         if writer is None:

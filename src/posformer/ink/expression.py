@@ -68,31 +68,32 @@ class Row:
     items: tuple[Item, ...]
 
 
-Item: TypeAlias = Symbol | Fraction | Radical | Scripted | Group
-
-
 @dataclass(frozen=True)
 class Lines:
-    """The lines of an expression, each a list of cells that `&` keeps apart."""
+    """Lines under each other, each a list of cells that `&` keeps apart."""
 
     lines: tuple[tuple[Row, ...], ...]
+
+
+Item: TypeAlias = Symbol | Fraction | Radical | Scripted | Group | Lines
 
 
 def parse(tokens: Sequence[str]) -> Lines:
     r"""Read caption tokens as lines of rows.
 
-    Lines are parted by `\\`, inside an environment or not; `\begin{…}` and `\end{…}` have no ink.
+    Lines are parted by `\\`; an environment (`\begin{…} … \end{…}`) is an item with lines of its
+    own.
 
     Raises:
         ExpressionError: A brace, an operator or a command is without its partner; the text names
             the token and its place.
     """
-    return _Reader(tokens).lines()
+    return _Reader(tokens).expression()
 
 
 def rows(tree: Lines) -> Iterator[Row]:
     """All rows of an expression, outer before inner."""
-    pending = [row for line in tree.lines for row in line]
+    pending = _inner_rows(tree)
     while pending:
         row = pending.pop(0)
         yield row
@@ -115,6 +116,8 @@ def _inner_rows(item: Item) -> list[Row]:
         return [item.upper, item.lower]
     if isinstance(item, Radical):
         return [item.body] if item.degree is None else [item.degree, item.body]
+    if isinstance(item, Lines):
+        return [row for line in item.lines for row in line]
     if isinstance(item, Group):
         return [row for inner in item.row.items for row in _inner_rows(inner)]
     if isinstance(item, Scripted):
@@ -131,39 +134,44 @@ class _Reader:
         self.place = 0
         self.depth = 0
 
+    def expression(self) -> Lines:
+        lines = self.lines()
+        if self.peek() is not None:
+            raise self.error("nothing it could belong to")
+        return lines
+
     def lines(self) -> Lines:
         lines: list[tuple[Row, ...]] = []
         cells: list[Row] = []
         while True:
-            cells.append(self.row(("&", "\\\\", "\\end")))
-            token = self.peek()
-            if token is None:
-                return Lines((*lines, tuple(cells)))
-            if token.startswith("\\end"):
-                self.environment()
+            cells.append(self.row(("&", "\\\\")))
+            if self.accept("&"):
                 continue
-            self.place += 1
-            if token == "\\\\":
-                lines.append(tuple(cells))
-                cells = []
+            lines.append(tuple(cells))
+            cells = []
+            if not self.accept("\\\\"):
+                return Lines(tuple(lines))
 
     def row(self, stops: tuple[str, ...]) -> Row:
         items: list[Item] = []
         while (token := self.peek()) is not None:
-            if token in stops or (token.startswith("\\end") and "\\end" in stops):
+            if token in stops or token == "}" or token.startswith("\\end{"):
                 break
-            if token.startswith("\\begin"):
-                self.environment()
-                continue
             items.append(self.scripted())
         return Row(tuple(items))
 
-    def environment(self) -> None:
-        r"""Skip `\begin{name}` or `\end{name}`, written as one token or spelled out."""
-        spelled_out = not self.tokens[self.place].endswith("}")
+    def environment(self) -> Lines:
+        opening = self.place
         self.place += 1
-        if spelled_out and self.peek() == "{":
-            self.group()
+        if self.tokens[opening] == "\\begin{array}" and self.peek() == "{":
+            self.group()  # the columns, which have no ink
+        lines = self.lines()
+        token = self.peek()
+        if token is None or not token.startswith("\\end{"):
+            place = f"token {opening + 1} '{self.tokens[opening]}'"
+            raise ExpressionError(f"{place}: an environment that is not closed")
+        self.place += 1
+        return lines
 
     def scripted(self) -> Item:
         base = None if self.peek() in ("_", "^") else self.item()
@@ -183,6 +191,8 @@ class _Reader:
         token, place = self.tokens[self.place], self.place
         if token == "{":
             return Group(self.group())
+        if token.startswith("\\begin{"):
+            return self.environment()
         if token in ("}", "&", "\\\\", "\\limits"):
             raise self.error("nothing it could belong to")
         self.place += 1

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 
 import numpy as np
 
@@ -161,7 +162,7 @@ def _curve(trace: Trace) -> np.ndarray:
     bends = [0, *(i for i, corner in enumerate(trace.corners) if corner), len(trace.points) - 1]
     pieces = [
         _catmull_rom(trace.points[first : last + 1])
-        for first, last in zip(bends, bends[1:], strict=False)
+        for first, last in pairwise(bends)
         if last > first
     ]
     dense = np.concatenate(pieces)

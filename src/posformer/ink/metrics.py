@@ -45,7 +45,7 @@ _SHAPES: Mapping[Reach, str] = {
     Reach(0.65, 0.5): "\\cdot \\cdots",
     Reach(0.1, 0.0): ". \\ldots",
     Reach(0.15, -0.4): ",",
-    Reach(1.8, 1.2): "\\prime",
+    Reach(0.8, 0.0): "\\prime",
     Reach(1.7, 0.0): "\\cos \\sin \\tan \\lim",
     Reach(1.7, -0.8): "\\log",
 }
