@@ -2,6 +2,7 @@
 
 import os
 import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 from posformer.errors import PosformerError
 
 __all__ = ["DataError", "Files", "FolderFiles", "ZipFiles", "open_files"]
+
+# What zipfile raises for members that are damaged, encrypted or packed in a way it does not know.
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
 
 
 class DataError(PosformerError):
@@ -55,7 +59,7 @@ class ZipFiles:
         try:
             with archive.open(_members(self.path)[name]) as stream:
                 return stream.read(limit)
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        except _DAMAGED as error:
             raise DataError(f"{self.path}: cannot read {name}: {error}") from error
 
 

@@ -1,0 +1,36 @@
+"""The measures as torchmetrics: the same numbers, gathered over batches."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from posformer.evaluation import evaluate_pairs  # noqa: E402
+from posformer.evaluation.metrics import ExpressionErrors, TeacherForcedExpRate  # noqa: E402
+
+TRUTHS = [["a", "b", "c", "d"]] * 5
+GUESSES = [["a", "b", "c", "d"], ["a", "b", "c"], ["a", "x", "c", "y"], ["d"], []]
+
+
+def test_batches_add_up_to_the_measures_of_the_whole():
+    metric = ExpressionErrors()
+    metric.update(TRUTHS[:2], GUESSES[:2])
+    metric.update(TRUTHS[2:], GUESSES[2:])
+    whole = evaluate_pairs(TRUTHS, GUESSES).to_json()
+    for name, value in metric.compute().items():
+        assert float(value) == pytest.approx(whole[name])
+
+
+def test_a_reset_forgets():
+    metric = ExpressionErrors()
+    metric.update(TRUTHS, GUESSES)
+    metric.reset()
+    metric.update([["x"]], [["x"]])
+    assert float(metric.compute()["exprate"]) == 100
+
+
+def test_teacher_forcing_counts_expressions_whose_every_step_is_right():
+    targets = torch.tensor([[3, 4, 2], [5, 2, 0], [3, 3, 2]])
+    logits = torch.nn.functional.one_hot(torch.tensor([[3, 4, 2], [5, 2, 7], [3, 4, 2]]), 8).float()
+    metric = TeacherForcedExpRate(pad=0)
+    metric.update(logits, targets)
+    assert float(metric.compute()) == pytest.approx(200 / 3)

@@ -1,0 +1,44 @@
+"""Tables: our row beside the paper's, never without what a reader must know."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from posformer.evaluation import evaluate_pairs, markdown_table, rich_tables
+
+SCORES = evaluate_pairs(
+    [["x"], ["x", "^", "{", "2", "}"], ["y"]], [["x"], ["x", "^", "{", "2"], ["y"]]
+)
+
+
+def printed(**options: object) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=120).print(rich_tables(SCORES, **options))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("layout", [printed, lambda **options: markdown_table(SCORES, **options)])
+def test_a_benchmark_shows_the_papers_rows_and_their_caveats(layout):
+    text = layout(split="2014", model="mine", used_ink=True)
+    for shown in ("mine", "66.67", "DWAP†", "50.10", "CoMER", "71.70‡", "PosFormer", "62.68"):
+        assert shown in text
+    assert "without scale augmentation" in text
+    assert "lgeval" in text
+    assert "ink of the training set" in text
+    assert "61.03" in layout(split="2016")
+
+
+@pytest.mark.parametrize("layout", [printed, lambda **options: markdown_table(SCORES, **options)])
+def test_another_data_set_shows_our_row_alone(layout):
+    text = layout()
+    assert "66.67" in text and "well-formed" in text
+    for absent in ("PosFormer", "lgeval", "ink of", "†"):
+        assert absent not in text
+
+
+def test_markdown_has_a_table_by_level_and_by_length():
+    text = markdown_table(SCORES)
+    assert "| nested level | count | ExpRate |" in text
+    assert "| 1 | 1 | 0.00 |" in text
+    assert "| 1–10 | 3 | 66.67 |" in text
