@@ -1,12 +1,14 @@
-"""Picture files of any common format as arrays of white ink on black."""
+"""Picture files of a data set as arrays of white ink on black."""
 
 import io
 from typing import Literal
 
+import cv2
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from posformer.data.files import DataError, Files
+from posformer.ink.loading import PictureError, load_picture
 
 __all__ = ["Polarity", "decode_picture", "read_size"]
 
@@ -23,10 +25,7 @@ _BROKEN = (OSError, SyntaxError, ValueError, IndexError, Image.DecompressionBomb
 
 
 def decode_picture(data: bytes, polarity: Polarity = "auto") -> np.ndarray:
-    """Decode a picture file of any common format.
-
-    Colour becomes grey, transparency shows the ground, and the orientation a camera noted is
-    applied.
+    """Decode a picture file of any common format; colour becomes grey.
 
     Args:
         data: The bytes of the file.
@@ -39,29 +38,13 @@ def decode_picture(data: bytes, polarity: Polarity = "auto") -> np.ndarray:
         DataError: When the bytes are not a whole picture.
     """
     try:
-        with Image.open(io.BytesIO(data)) as image:
-            grey = _as_grey(ImageOps.exif_transpose(image), 0 if polarity == "light" else 255)
-    except _BROKEN as error:
-        raise DataError(_reason(error)) from error
+        picture = load_picture(data)
+    except PictureError as error:
+        raise DataError(str(error)) from error
+    grey = picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
     if polarity == "dark" or (polarity == "auto" and _has_light_ground(grey)):
         return 255 - grey
-    return grey
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, Image.UnidentifiedImageError):
-        return "not a picture"
-    return str(error)
-
-
-def _as_grey(image: Image.Image, ground: int) -> np.ndarray:
-    if image.mode.startswith("I;16") or image.mode == "I":
-        return (np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8)
-    if image.has_transparency_data:
-        layers = image.convert("RGBA")
-        below = Image.new("RGBA", layers.size, (ground, ground, ground, 255))
-        image = Image.alpha_composite(below, layers)
-    return np.array(image.convert("L"))
+    return np.array(grey)
 
 
 def _has_light_ground(grey: np.ndarray) -> bool:
@@ -81,13 +64,15 @@ def read_size(files: Files, path: str) -> tuple[int, int]:
         pass
     try:
         return _size_of(files.read(path))
+    except Image.UnidentifiedImageError as error:
+        raise DataError("not a picture") from error
     except _BROKEN as error:
-        raise DataError(_reason(error)) from error
+        raise DataError(str(error)) from error
 
 
 def _size_of(data: bytes) -> tuple[int, int]:
+    """Height and width as the picture is shown: a camera may note that it was held on its side."""
     with Image.open(io.BytesIO(data)) as image:
-        turned = image.format in ("JPEG", "TIFF", "WEBP", "PNG") and (
-            image.getexif().get(_ORIENTATION) in _ON_ITS_SIDE
-        )
-        return (image.width, image.height) if turned else (image.height, image.width)
+        if image.getexif().get(_ORIENTATION) in _ON_ITS_SIDE:
+            return image.width, image.height
+        return image.height, image.width
