@@ -190,8 +190,11 @@ class _Reader:
         """Which numbers of a point are X and Y."""
         for element in self._walk():
             if _tag(element) == "traceFormat":
-                names = [(child.get("name") or "").upper() for child in element
-                         if _tag(child) == "channel"]
+                names = [
+                    (child.get("name") or "").upper()
+                    for child in element
+                    if _tag(child) == "channel"
+                ]
                 if "X" in names and "Y" in names:
                     return names.index("X"), names.index("Y")
                 if names:

@@ -80,13 +80,21 @@ def picture_strokes(strokes: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
 
     Returns:
         float32 (points, 2) each, not rounded; the smallest coordinates lie in [0, 1), so that
-        `render` finds the very pixels of the CROHME picture.
+        `render` finds the very pixels of the CROHME picture. Points that do not leave the pixel
+        of the point before are left out.
     """
     grid, _ = _on_grid(strokes)
     height = _stroke_height(grid)
     scaled = [points * STROKE_HEIGHT / height for points in grid]
     corner = np.floor(np.min([points.min(axis=0) for points in scaled], axis=0))
-    return tuple((points - corner).astype(np.float32) for points in scaled)
+    return tuple(_without_repeats((points - corner).astype(np.float32)) for points in scaled)
+
+
+def _without_repeats(points: np.ndarray) -> np.ndarray:
+    """Leave out points in the pixel of the point before: they draw nothing."""
+    pixels = np.floor(points)
+    moved = (pixels[1:] != pixels[:-1]).any(axis=1)
+    return points[np.concatenate([[True], moved])]
 
 
 def _on_grid(strokes: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:

@@ -1,0 +1,36 @@
+"""Pen and pixel: InkML, aligned ink, rendering, captions and alignment, augmentation, exchange."""
+
+from posformer.ink.align import align, inked_places
+from posformer.ink.aligned import AlignedInk
+from posformer.ink.captions import caption_of, label_token
+from posformer.ink.inkml import Ink, InkError, MathNode, Symbol, read_inkml, write_inkml
+from posformer.ink.render import (
+    RenderStyle,
+    natural_scale,
+    picture_strokes,
+    render,
+    render_aligned,
+    rendered_size,
+    token_boxes,
+)
+
+__all__ = [
+    "AlignedInk",
+    "Ink",
+    "InkError",
+    "MathNode",
+    "RenderStyle",
+    "Symbol",
+    "align",
+    "caption_of",
+    "inked_places",
+    "label_token",
+    "natural_scale",
+    "picture_strokes",
+    "read_inkml",
+    "render",
+    "render_aligned",
+    "rendered_size",
+    "token_boxes",
+    "write_inkml",
+]

@@ -1,0 +1,186 @@
+"""What ink says, as caption tokens, from its MathML or its LaTeX truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from posformer.ink.inkml import Ink, InkError, MathNode
+from posformer.latex import LatexError, tokenize
+
+__all__ = ["Piece", "caption_of", "label_token", "mathml_pieces"]
+
+_TOKEN_OF_LABEL: Mapping[str, str] = {
+    "\\lt": "<",
+    "\\gt": ">",
+    "COMMA": ",",
+    "\\ldot": ".",
+    "\\dots": "\\ldots",
+    "\\to": "\\rightarrow",
+    "\\le": "\\leq",
+    "\\ge": "\\geq",
+    "\\ne": "\\neq",
+    "\\lbrace": "\\{",
+    "\\rbrace": "\\}",
+    "\\vert": "|",
+    "\\mid": "|",
+    "\\ast": "*",
+    "\\'": "\\prime",
+    "'": "\\prime",
+    "−": "-",
+    "×": "\\times",
+    "∑": "\\sum",
+    "∫": "\\int",
+    "∞": "\\infty",
+    "→": "\\rightarrow",
+    "π": "\\pi",
+}
+
+_WITH_LIMITS = ("\\int", "\\sum", "\\lim")
+"""Words whose scripts captions write as limits, wherever the ink has them."""
+
+_DOTS = ("\\ldots", "\\cdots", "\\cdot", ".")
+"""What looks like dots: MathML keeps them apart poorly, the LaTeX truth well."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A caption token and the symbols (places in `Ink.symbols`) that write it."""
+
+    token: str
+    symbols: tuple[int, ...] = ()
+
+
+def label_token(label: str) -> str:
+    """The vocabulary's word for a symbol label."""
+    return _TOKEN_OF_LABEL.get(label, label)
+
+
+def caption_of(ink: Ink) -> tuple[str, ...]:
+    """Tokens in caption form, from the MathML where there is one, else from the LaTeX truth.
+
+    Raises:
+        InkError: When there is neither, or it makes no sense.
+    """
+    if ink.mathml is not None:
+        return tuple(piece.token for piece in mathml_pieces(ink))
+    if ink.truth is None:
+        raise InkError(f"{ink.name}: neither a LaTeX <annotation> nor MathML says what it is")
+    from posformer.latex import normalize
+
+    try:
+        return tuple(normalize(ink.truth))
+    except LatexError as error:
+        raise InkError(f"{ink.name}: <annotation> truth: {error}") from error
+
+
+def mathml_pieces(ink: Ink) -> list[Piece]:
+    """The caption by a walk over the MathML, with the symbols whose ids its elements have.
+
+    Raises:
+        InkError: When there is no MathML or an element is unknown.
+    """
+    if ink.mathml is None:
+        raise InkError(f"{ink.name}: no MathML")
+    pieces = _Walk(ink).pieces(ink.mathml)
+    return _with_dots_of(ink.truth or "", pieces)
+
+
+class _Walk:
+    """Spells MathML as pieces."""
+
+    def __init__(self, ink: Ink) -> None:
+        self._ink = ink
+        self._symbol = {symbol.id: place for place, symbol in enumerate(ink.symbols)}
+
+    def pieces(self, node: MathNode) -> list[Piece]:
+        kind, parts = node.tag, node.children
+        if kind in ("mi", "mo", "mn", "mtext", "ms"):
+            return self._leaf(node)
+        if kind in ("math", "mrow", "mstyle", "mpadded", "semantics"):
+            return self._row(parts)
+        if kind == "msqrt":
+            return [self._ink_of("\\sqrt", node), *_braced(self._row(parts))]
+        return self._with_parts(node)
+
+    def _with_parts(self, node: MathNode) -> list[Piece]:
+        kind, parts = node.tag, node.children
+        self._expect(node, {"msubsup": 3, "munderover": 3}.get(kind, 2))
+        first, second = self.pieces(parts[0]), self.pieces(parts[1])
+        if kind == "mfrac":
+            return [self._ink_of("\\frac", node), *_braced(first), *_braced(second)]
+        if kind == "mroot":
+            index = [Piece("["), *second, Piece("]")]
+            return [self._ink_of("\\sqrt", node), *index, *_braced(first)]
+        base = [*first, Piece("\\limits")] if _takes_limits(first) else first
+        if kind in ("msub", "munder"):
+            return [*base, Piece("_"), *_braced(second)]
+        if kind in ("msup", "mover"):
+            return [*base, Piece("^"), *_braced(second)]
+        if kind in ("msubsup", "munderover"):
+            above = _braced(self.pieces(parts[2]))
+            return [*base, Piece("_"), *_braced(second), Piece("^"), *above]
+        raise InkError(f"{self._ink.name}: MathML element <{kind}> is unknown")
+
+    def _expect(self, node: MathNode, count: int) -> None:
+        if len(node.children) != count:
+            raise InkError(
+                f"{self._ink.name}: MathML element <{node.tag}> has {len(node.children)} parts"
+            )
+
+    def _row(self, nodes: Sequence[MathNode]) -> list[Piece]:
+        found: list[Piece] = []
+        for node in nodes:
+            found += self.pieces(node)
+        return found
+
+    def _leaf(self, node: MathNode) -> list[Piece]:
+        place = self._symbol.get(node.id)
+        if place is not None:
+            return [Piece(label_token(self._ink.symbols[place].label), (place,))]
+        text = label_token(node.text)
+        words = [text] if text.startswith("\\") or node.tag != "mn" else list(text)
+        return [Piece(word) for word in words if word]
+
+    def _ink_of(self, token: str, node: MathNode) -> Piece:
+        place = self._symbol.get(node.id)
+        return Piece(token) if place is None else Piece(token, (place,))
+
+
+def _takes_limits(base: Sequence[Piece]) -> bool:
+    return bool(base) and base[-1].token in _WITH_LIMITS
+
+
+def _braced(pieces: Sequence[Piece]) -> list[Piece]:
+    return [Piece("{"), *pieces, Piece("}")]
+
+
+def _with_dots_of(truth: str, pieces: list[Piece]) -> list[Piece]:
+    """Let the LaTeX truth say which dots are meant, where it has as many as the MathML."""
+    try:
+        said = [label_token(token) for token in tokenize(truth.strip().strip("$"))]
+    except LatexError:
+        return pieces
+    wanted = [token for token in said if token in _DOTS]
+    groups = list(_dot_groups(pieces))
+    if len(groups) != len(wanted):
+        groups = [(place, place + 1) for place, piece in enumerate(pieces) if piece.token in _DOTS]
+    if len(groups) != len(wanted):
+        return pieces
+    for (first, last), token in reversed(list(zip(groups, wanted, strict=True))):
+        symbols = tuple(symbol for piece in pieces[first:last] for symbol in piece.symbols)
+        pieces[first:last] = [Piece(token, symbols)]
+    return pieces
+
+
+def _dot_groups(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+    """Where dots stand; three points in a row are one word."""
+    place = 0
+    while place < len(pieces):
+        if [piece.token for piece in pieces[place : place + 3]] == ["."] * 3:
+            yield place, place + 3
+            place += 3
+        else:
+            if pieces[place].token in _DOTS:
+                yield place, place + 1
+            place += 1
