@@ -73,6 +73,8 @@ def to_latex(tokens: Sequence[str]) -> str:
             pieces.append(" ")
         elif previous == r"\\" and token in ("[", "*"):
             pieces.append("{}")  # else TeX would read a length or a starred line break
+        elif token == previous == ".":
+            pieces.append(" ")  # three full stops typed together are an ellipsis
         pieces.append(_ESCAPED.get(token, token))
         previous = token
     return "".join(pieces)
