@@ -192,6 +192,7 @@ def test_a_file_without_a_picture_header_has_no_size(put):
 def test_all_problems_can_be_listed_at_once(put):
     captions = b"a x\nb \\zeta\nc x\na y\nd\nb2 x\n"
     files = {**CROHME, "data/2014/caption.txt": captions, "data/2014/img/b2.bmp": b"?"}
+    files["data/2014/img/d.bmp"] = encoded(ink())
     path = put(files)
     with pytest.raises(DataError, match=r"line 2: .* \(and 3 more problems\)"):
         open_pictures(path, "2014", vocabulary={"x", "y"})

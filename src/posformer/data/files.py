@@ -27,11 +27,11 @@ class FolderFiles:
 
     def names(self) -> list[str]:
         """List all files as paths relative to the folder, with `/`, sorted."""
-        return sorted(
-            (Path(folder) / file).relative_to(self.path).as_posix()
-            for folder, _, files in os.walk(self.path, followlinks=True)
-            for file in files
-        )
+        found = []
+        for folder, _, files in os.walk(self.path, followlinks=True):
+            below = Path(folder).relative_to(self.path).as_posix()
+            found += [file if below == "." else f"{below}/{file}" for file in files]
+        return sorted(found)
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Give the bytes of a file, at most `limit` of them when it is not negative."""

@@ -212,24 +212,28 @@ class _Labels:
             name = _without_suffix(label)
             path = pictures.find(folder, label)
             first = first_lines.setdefault(name, line)
-            unknown = [t for t in tokens if vocabulary is not None and t not in vocabulary]
             if first != line:
-                problem = Problem(
-                    "duplicate name", self.place(line), f"{name!r}, as in line {first}"
-                )
-            elif not tokens:
-                problem = Problem("empty caption", self.place(line), f"{name!r} has no tokens")
+                what = f"{name!r}, as in line {first}"
+                problems.append(Problem("duplicate name", self.place(line), what))
             elif path is None:
-                where = f"no picture {name!r} in {folder}/"
-                problem = Problem("missing picture", self.place(line), where)
-            elif unknown:
-                what = f"{unknown[0]!r} of {name!r} is not in the vocabulary"
-                problem = Problem("unknown token", self.place(line), what)
+                what = f"no picture {name!r} in {folder}/"
+                problems.append(Problem("missing picture", self.place(line), what))
+            elif fault := self._caption_fault(line, name, tokens, vocabulary):
+                problems.append(fault)
             else:
                 examples.append(Example(name, tokens, path, line))
-                continue
-            problems.append(problem)
         return examples, problems
+
+    def _caption_fault(
+        self, line: int, name: str, tokens: Sequence[str], vocabulary: Container[str] | None
+    ) -> Problem | None:
+        if not tokens:
+            return Problem("empty caption", self.place(line), f"{name!r} has no tokens")
+        for token in tokens:
+            if vocabulary is not None and token not in vocabulary:
+                what = f"{token!r} of {name!r} is not in the vocabulary"
+                return Problem("unknown token", self.place(line), what)
+        return None
 
     def _rows(self) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """Give line, name and tokens; the name ends at the first tab or, without one, blank."""
