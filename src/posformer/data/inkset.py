@@ -11,20 +11,18 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from posformer.data.files import DataError, Files, open_files
 from posformer.ink.align import align
 from posformer.ink.aligned import AlignedInk
+from posformer.ink.augment import StrokeAugmentation
 from posformer.ink.captions import caption_of
+from posformer.ink.exchange import Exchange
 from posformer.ink.inkml import InkError, read_inkml
 from posformer.ink.render import RenderStyle, render_aligned, rendered_size
-
-if TYPE_CHECKING:
-    from posformer.ink.augment import StrokeAugmentation
-    from posformer.ink.exchange import Exchange
 
 __all__ = [
     "DEFAULT_CACHE",
@@ -156,7 +154,7 @@ class _Cache:
             _log.warning("%s: the ink is not kept: %s", self._file, error)
 
 
-def _pack(inks: Sequence[AlignedInk]) -> dict[str, np.ndarray]:
+def _pack(inks: Sequence[AlignedInk]) -> dict[str, Any]:
     """Arrays that hold ink; every stroke has the place of its token, or -1."""
     texts = json.dumps([[ink.name, ink.writer, " ".join(ink.tokens)] for ink in inks])
     owners = []
@@ -165,11 +163,11 @@ def _pack(inks: Sequence[AlignedInk]) -> dict[str, np.ndarray]:
         for place, strokes in enumerate(ink.alignment):
             owner[list(strokes)] = place
         owners.append(owner)
-    strokes = [stroke for ink in inks for stroke in ink.strokes]
+    every = [stroke for ink in inks for stroke in ink.strokes]
     return {
         "texts": np.frombuffer(texts.encode(), np.uint8),
-        "points": np.concatenate(strokes).astype(np.float32),
-        "lengths": np.array([len(stroke) for stroke in strokes], np.int32),
+        "points": np.concatenate(every).astype(np.float32),
+        "lengths": np.array([len(stroke) for stroke in every], np.int32),
         "strokes": np.array([len(ink.strokes) for ink in inks], np.int32),
         "owners": np.concatenate(owners),
     }

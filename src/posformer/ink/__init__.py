@@ -2,7 +2,10 @@
 
 from posformer.ink.align import align, inked_places
 from posformer.ink.aligned import AlignedInk
+from posformer.ink.augment import StrokeAugmentation
+from posformer.ink.bank import SymbolBank
 from posformer.ink.captions import caption_of, label_token
+from posformer.ink.exchange import Exchange, GroupBank
 from posformer.ink.inkml import Ink, InkError, MathNode, Symbol, read_inkml, write_inkml
 from posformer.ink.render import (
     RenderStyle,
@@ -16,11 +19,15 @@ from posformer.ink.render import (
 
 __all__ = [
     "AlignedInk",
+    "Exchange",
+    "GroupBank",
     "Ink",
     "InkError",
     "MathNode",
     "RenderStyle",
+    "StrokeAugmentation",
     "Symbol",
+    "SymbolBank",
     "align",
     "caption_of",
     "inked_places",

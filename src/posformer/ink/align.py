@@ -29,7 +29,7 @@ _ALIKE: tuple[frozenset[str], ...] = (
 )
 """Words that one shape may stand for, so that a caption and its labels can differ in them."""
 
-_SPELLINGS = {"\\tan": ("tan", "tg"), **{dots: ("...",) for dots in _DOTS}}
+_SPELLINGS = {"\\tan": ("tan", "tg"), **dict.fromkeys(_DOTS, ("...",))}
 """What letters a hand may write for a word, where it is not the word's own."""
 
 
@@ -106,12 +106,12 @@ class _Matching:
         """Match the caption with the walk over the MathML, both without structure."""
         pieces = self._walk()
         words = [self._tokens[place] for place in self._inked]
-        for kind, first, last, start, _ in Levenshtein.opcodes(
-            words, [piece.token for piece in pieces]
-        ):
-            for place in range(first, last) if kind in ("equal", "replace") else ():
-                piece = pieces[start + place - first]
-                if kind == "equal" or _alike(piece.token, words[place]):
+        for edit in Levenshtein.opcodes(words, [piece.token for piece in pieces]):
+            if edit.tag not in ("equal", "replace"):
+                continue
+            for place in range(edit.src_start, edit.src_end):
+                piece = pieces[edit.dest_start + place - edit.src_start]
+                if _alike(piece.token, words[place]):
                     self._take(self._inked[place], piece.symbols)
 
     def _walk(self) -> list[Piece]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from posformer.ink.inkml import Ink, InkError, MathNode
-from posformer.latex import LatexError, tokenize
+from posformer.latex import LatexError, normalize, tokenize
 
 __all__ = ["Piece", "caption_of", "label_token", "mathml_pieces"]
 
@@ -66,8 +66,6 @@ def caption_of(ink: Ink) -> tuple[str, ...]:
         return tuple(piece.token for piece in mathml_pieces(ink))
     if ink.truth is None:
         raise InkError(f"{ink.name}: neither a LaTeX <annotation> nor MathML says what it is")
-    from posformer.latex import normalize
-
     try:
         return tuple(normalize(ink.truth))
     except LatexError as error:

@@ -107,10 +107,7 @@ def _on_grid(strokes: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:
 def _stroke_height(strokes: Sequence[np.ndarray]) -> float:
     extents = np.array([np.ptp(points, axis=0) for points in strokes])
     widths, heights = extents.T
-    if (heights <= widths / 5).all():
-        sizes = widths
-    else:
-        sizes = heights
+    sizes = widths if (heights <= widths / 5).all() else heights
     if not sizes.max():
         return float(STROKE_HEIGHT)  # dots only: there is nothing to go by
     return float(max(1.0, np.floor(sizes[sizes > 0.1 * sizes.max()].mean())))
@@ -149,11 +146,12 @@ def render(strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE) -> 
     height, width = _full_size(points, style)
     points += style.margin[0] + (style.pen_width - 1) // 2 - points.min(axis=0)
     lengths = np.array([len(stroke) for stroke in strokes])
-    picture = np.zeros((height, width), np.uint8)
+    picture: np.ndarray = np.zeros((height, width), np.uint8)
     columns, rows = _pixels(points, np.cumsum(lengths)[:-1] - 1)
     picture[rows, columns] = 255
     if style.pen_width > 1:
-        picture = cv2.dilate(picture, np.ones((style.pen_width, style.pen_width), np.uint8))
+        pen = np.ones((style.pen_width, style.pen_width), np.uint8)
+        picture = np.asarray(cv2.dilate(picture, pen))
     return resample(picture, *_scaled_size(height, width, style))
 
 
@@ -200,16 +198,20 @@ def token_boxes(ink: AlignedInk, style: RenderStyle = CROHME_STYLE) -> np.ndarra
         float32 (tokens, 4): left, top, right, bottom in pixels of the picture, with the pen's
         width; NaN for a token without ink.
     """
-    low = np.floor([points.min(axis=0) for points in ink.strokes])
-    high = np.floor([points.max(axis=0) for points in ink.strokes])
-    offset = style.margin[0] - low.min(axis=0)
+    points = np.floor(np.concatenate(ink.strokes))
+    starts = np.cumsum([0, *(len(stroke) for stroke in ink.strokes[:-1])])
+    low = np.minimum.reduceat(points, starts)
+    high = np.maximum.reduceat(points, starts) + style.pen_width
     boxes = np.full((len(ink.tokens), 4), np.nan, np.float32)
     for place, strokes in enumerate(ink.alignment):
-        if strokes:
+        if len(strokes) == 1:
+            boxes[place, :2], boxes[place, 2:] = low[strokes[0]], high[strokes[0]]
+        elif strokes:
             members = list(strokes)
-            boxes[place, :2] = low[members].min(axis=0) + offset
-            boxes[place, 2:] = high[members].max(axis=0) + offset + style.pen_width
-    full = _full_size(np.concatenate([low, high]), style)
+            boxes[place, :2] = low[members].min(axis=0)
+            boxes[place, 2:] = high[members].max(axis=0)
+    boxes += np.tile(style.margin[0] - low.min(axis=0), 2).astype(np.float32)
+    full = _full_size(points, style)
     height, width = _scaled_size(*full, style)
     boxes *= np.array([width / full[1], height / full[0]] * 2, np.float32)
     return boxes

@@ -1,0 +1,341 @@
+"""New texts in the same layout: symbols and whole groups exchanged for others of their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from posformer.errors import PosformerError
+from posformer.ink.align import inked_places
+from posformer.ink.aligned import AlignedInk
+from posformer.ink.bank import SymbolBank, SymbolSample
+from posformer.ink.metrics import reach
+
+__all__ = ["KINDS", "Exchange", "Group", "GroupBank", "find_groups"]
+
+KINDS: tuple[frozenset[str], ...] = tuple(
+    frozenset(words.split())
+    for words in (
+        "a b c d e f g h i j k l m n o p q r s t u v w x y z",
+        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z",
+        "0 1 2 3 4 5 6 7 8 9",
+        r"\alpha \beta \gamma \theta \lambda \mu \pi \sigma \phi \Delta \Pi",
+        r"+ \times \div \pm",
+        r"= \neq \leq \geq < > \in",
+        r"\sin \cos \tan \log",
+    )
+)
+"""Symbols that may stand for each other without breaking an expression."""
+
+_KIND_OF: Mapping[str, frozenset[str]] = {token: kind for kind in KINDS for token in kind}
+
+
+class ExchangeError(PosformerError):
+    """A chance that is none."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A `{ … }` of an expression."""
+
+    first: int  # place of the opening brace
+    last: int  # place of the closing brace
+    role: str  # what it is to its surroundings: "^", "_", "upper", "lower", "root", "row"
+
+
+def find_groups(tokens: Sequence[str]) -> list[Group]:
+    r"""All groups of a balanced expression, inner before outer.
+
+    The role of a group is the script operator before it, `upper` or `lower` part of a fraction,
+    `root` below a radical, and `row` for a bare group.
+    """
+    groups: list[Group] = []
+    ended_fraction_part: dict[int, str] = {}  # closing brace -> role of the part it ends
+    open_groups: list[tuple[int, str]] = []
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1] if place else ""
+        if token == "{":
+            role = "row"
+            if before in ("^", "_"):
+                role = before
+            elif before == "\\frac":
+                role = "upper"
+            elif ended_fraction_part.get(place - 1) == "upper":
+                role = "lower"
+            elif before == "\\sqrt" or before == "]":
+                role = "root"
+            open_groups.append((place, role))
+        elif token == "}" and open_groups:
+            first, role = open_groups.pop()
+            ended_fraction_part[place] = role
+            groups.append(Group(first, place, role))
+    return groups
+
+
+@dataclass(frozen=True)
+class _Graft:
+    """A group of one expression, ready to be put into another."""
+
+    ink: AlignedInk
+    group: Group
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return self.ink.tokens[self.group.first + 1 : self.group.last]
+
+    @property
+    def alignment(self) -> tuple[tuple[int, ...], ...]:
+        return self.ink.alignment[self.group.first + 1 : self.group.last]
+
+
+class GroupBank:
+    """Groups of expressions by role, with the extent of their ink."""
+
+    def __init__(self, inks: Sequence[AlignedInk], max_tokens: int = 30) -> None:
+        """Collect all groups whose tokens all have their ink.
+
+        Args:
+            inks: Aligned ink.
+            max_tokens: Longer groups are left out.
+        """
+        self._grafts: dict[str, list[_Graft]] = {}
+        extents: dict[str, list[np.ndarray]] = {}
+        for ink in inks:
+            for group, points in _whole_groups(ink):
+                if group.last - group.first - 1 <= max_tokens:
+                    self._grafts.setdefault(group.role, []).append(_Graft(ink, group))
+                    extents.setdefault(group.role, []).append(_log_extent(points))
+        self._extents = {role: np.array(rows, np.float32) for role, rows in extents.items()}
+
+    def __len__(self) -> int:
+        return sum(len(grafts) for grafts in self._grafts.values())
+
+    def choose(
+        self, role: str, points: np.ndarray, rng: np.random.Generator, tries: int = 48
+    ) -> _Graft | None:
+        """A group of this role whose ink has about the extent of `points`; None if none has.
+
+        Args:
+            role: See `Group.role`.
+            points: float (points, 2), of the group that is to be replaced.
+            rng: Source of chance.
+            tries: So many groups are drawn, and the one that fits best is taken.
+        """
+        grafts = self._grafts.get(role)
+        if not grafts:
+            return None
+        drawn = rng.integers(len(grafts), size=tries)
+        misfit = np.abs(self._extents[role][drawn] - _log_extent(points)).max(axis=1)
+        best = int(misfit.argmin())
+        return grafts[drawn[best]] if misfit[best] < 0.35 else None
+
+
+def _whole_groups(ink: AlignedInk) -> Iterator[tuple[Group, np.ndarray]]:
+    """Groups whose tokens with ink all have it, and their points."""
+    inked = set(inked_places(ink.tokens))
+    for group in find_groups(ink.tokens):
+        places = [place for place in range(group.first + 1, group.last) if place in inked]
+        if places and all(ink.alignment[place] for place in places):
+            yield group, _points_of(ink, range(group.first, group.last))
+
+
+def _points_of(ink: AlignedInk, places: Sequence[int]) -> np.ndarray:
+    return np.concatenate(
+        [ink.strokes[stroke] for place in places for stroke in ink.alignment[place]]
+    )
+
+
+def _log_extent(points: np.ndarray) -> np.ndarray:
+    # A few pixels more keep flat groups such as a lone minus from being infinitely thin.
+    return np.asarray(np.log(np.ptp(points, axis=0) + 4.0))
+
+
+class Exchange:
+    """Draws new texts for the layout of an expression.
+
+    Each distinct letter, digit or other symbol of `KINDS` may become another of its kind,
+    everywhere in the expression, in the hand of one writer of the bank; and a group may be
+    replaced by a group of another expression that has the same role and about the same extent.
+    """
+
+    def __init__(
+        self,
+        symbols: SymbolBank | None,
+        groups: GroupBank | None = None,
+        *,
+        exchange: float = 0.6,
+        each: float = 0.6,
+        graft: float = 0.2,
+        max_tokens: int = 150,
+    ) -> None:
+        """Hold what is exchanged for what.
+
+        Args:
+            symbols: Symbols that are put in; None for no exchange of symbols.
+            groups: Groups that are put in; None for no exchange of groups.
+            exchange: Chance that symbols of an expression are exchanged.
+            each: Chance, in such an expression, for each distinct symbol.
+            graft: Chance that a group of an expression is replaced.
+            max_tokens: No expression becomes longer than this.
+        """
+        for name, value in (("exchange", exchange), ("each", each), ("graft", graft)):
+            if not 0 <= value <= 1:
+                raise ExchangeError(f"{name} {value} is not a chance within 0 and 1")
+        self._symbols = symbols
+        self._groups = groups
+        self._exchange, self._each, self._graft = exchange, each, graft
+        self._max_tokens = max_tokens
+        known = symbols.tokens if symbols else frozenset()
+        self._kinds = {
+            token: tuple(sorted(kind & known)) for token, kind in _KIND_OF.items() if kind & known
+        }
+
+    @classmethod
+    def from_inks(
+        cls,
+        inks: Sequence[AlignedInk],
+        *,
+        exchange: float = 0.6,
+        each: float = 0.6,
+        graft: float = 0.2,
+    ) -> Exchange:
+        """Exchange among given expressions, which should be those of the training set alone."""
+        symbols = SymbolBank.from_inks(inks) if exchange else None
+        groups = GroupBank(inks) if graft else None
+        return cls(symbols, groups, exchange=exchange, each=each, graft=graft)
+
+    def __call__(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
+        """Draw a new text; often, as chance has it, the old one."""
+        if self._groups is not None and rng.random() < self._graft:
+            ink = self._with_graft(ink, rng)
+        if self._symbols is not None and rng.random() < self._exchange:
+            ink = self._with_symbols(ink, rng)
+        return ink
+
+    def _with_symbols(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
+        chosen = self._choose_symbols(ink.tokens, rng)
+        strokes, alignment = list(ink.strokes), list(ink.alignment)
+        tokens = list(ink.tokens)
+        gone: set[int] = set()
+        assert self._symbols is not None
+        writers: dict[str, str] = {}
+        for place, old in enumerate(ink.tokens):
+            new = chosen.get(old)
+            if new is None or not ink.alignment[place]:
+                continue
+            sample = self._symbols.choose(new, rng, writers.get(new))
+            writers.setdefault(new, sample.writer)
+            fitted = fit_symbol(sample, old, _points_of(ink, [place]))
+            gone.update(ink.alignment[place])
+            alignment[place] = tuple(range(len(strokes), len(strokes) + len(fitted)))
+            strokes += fitted
+            tokens[place] = new
+        if not gone:
+            return ink
+        changed = replace(
+            ink, tokens=tuple(tokens), strokes=tuple(strokes), alignment=tuple(alignment)
+        )
+        return _without(changed, gone)
+
+    def _choose_symbols(self, tokens: Sequence[str], rng: np.random.Generator) -> dict[str, str]:
+        """What becomes what; different symbols stay different."""
+        present = [token for token in dict.fromkeys(tokens) if token in self._kinds]
+        used = set(present)
+        chosen: dict[str, str] = {}
+        for token in present:
+            if rng.random() < self._each:
+                choices = [other for other in self._kinds[token] if other not in used]
+                if choices:
+                    chosen[token] = choices[int(rng.integers(len(choices)))]
+                    used.add(chosen[token])
+        return chosen
+
+    def _with_graft(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
+        whole = list(_whole_groups(ink))
+        if not whole:
+            return ink
+        group, points = whole[int(rng.integers(len(whole)))]
+        assert self._groups is not None
+        graft = self._groups.choose(group.role, points, rng)
+        if graft is None or graft.tokens == ink.tokens[group.first + 1 : group.last]:
+            return ink
+        if len(ink.tokens) + len(graft.tokens) - (group.last - group.first - 1) > self._max_tokens:
+            return ink
+        return _grafted(ink, group, points, graft)
+
+
+def fit_symbol(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.ndarray]:
+    """Strokes of a symbol, set on the baseline that the old symbol stood on, in its size.
+
+    Where the old symbol stood on its row follows from what its shape usually reaches, so that a
+    `g` in place of an `a` hangs below the row and a `b` rises above it. The new symbol keeps its
+    proportions, but for being narrowed where it would run into its neighbours.
+
+    Args:
+        sample: What is put in.
+        old: The token that was there.
+        points: float (points, 2), the ink that was there.
+
+    Returns:
+        float32 (points, 2) each.
+    """
+    low, high = points.min(axis=0), points.max(axis=0)
+    width, height = high - low
+    usual = reach(old)
+    if usual.height >= 0.5:
+        unit = height / usual.height
+        baseline = low[1] + usual.top * unit
+    else:  # a flat symbol, such as `=` drawn closely: its width tells more
+        unit = max(width, 8.0) / 1.2
+        baseline = (low[1] + high[1]) / 2 + (usual.top + usual.bottom) / 2 * unit
+    scale = unit / sample.unit
+    room = width + 0.45 * unit
+    narrow = min(1.0, max(room / max(sample.width * scale, 1e-6), 0.6))
+    size = np.array([scale * narrow, scale])
+    left = (low[0] + high[0]) / 2 - sample.width * size[0] / 2
+    corner = np.array([left, baseline - sample.baseline * scale])
+    return [(stroke * size + corner).astype(np.float32) for stroke in sample.strokes]
+
+
+def _without(ink: AlignedInk, gone: set[int]) -> AlignedInk:
+    """Ink without some strokes, which no token may hold any more."""
+    kept = [stroke for stroke in range(len(ink.strokes)) if stroke not in gone]
+    place = {stroke: number for number, stroke in enumerate(kept)}
+    return replace(
+        ink,
+        strokes=tuple(ink.strokes[stroke] for stroke in kept),
+        alignment=tuple(tuple(place[stroke] for stroke in members) for members in ink.alignment),
+    )
+
+
+def _grafted(ink: AlignedInk, group: Group, points: np.ndarray, graft: _Graft) -> AlignedInk:
+    """Put a group in the place, and into the box, of another."""
+    inner = range(group.first + 1, group.last)
+    gone = {stroke for place in inner for stroke in ink.alignment[place]}
+    numbers: dict[int, int] = {}
+    for members in graft.alignment:
+        for stroke in members:
+            numbers[stroke] = len(ink.strokes) + len(numbers)
+    fitted = _into_box([graft.ink.strokes[stroke] for stroke in numbers], points)
+    alignment = tuple(tuple(numbers[stroke] for stroke in members) for members in graft.alignment)
+    changed = AlignedInk(
+        name=ink.name,
+        tokens=ink.tokens[: group.first + 1] + graft.tokens + ink.tokens[group.last :],
+        strokes=ink.strokes + tuple(fitted),
+        alignment=ink.alignment[: group.first + 1] + alignment + ink.alignment[group.last :],
+        writer=ink.writer,
+    )
+    return _without(changed, gone)
+
+
+def _into_box(strokes: Sequence[np.ndarray], target: np.ndarray) -> list[np.ndarray]:
+    """Bring strokes to the box of other points, without bending them out of shape."""
+    points = np.concatenate(strokes)
+    low, high = points.min(axis=0), points.max(axis=0)
+    goal = target.min(axis=0), target.max(axis=0)
+    ratio = np.exp(_log_extent(target) - _log_extent(points))
+    size = np.sqrt(ratio * ratio.prod() ** 0.5)  # half way from equal proportions to the box's
+    shift = (goal[0] + goal[1]) / 2 - (low + high) / 2 * size
+    return [(stroke * size + shift).astype(np.float32) for stroke in strokes]
