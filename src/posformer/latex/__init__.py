@@ -1,8 +1,10 @@
 """Mathematical text: tokens, normaliser, vocabulary, position forest."""
 
+from posformer.latex.drawing import draw_forest
 from posformer.latex.errors import LatexError, UnknownTokenError
 from posformer.latex.forest import PositionForest, complexity, encode_forest, identifier_codes
 from posformer.latex.normalizer import normalize
+from posformer.latex.syntax import check, is_valid
 from posformer.latex.tokens import STRUCTURE_TOKENS, is_structure, to_latex, tokenize
 from posformer.latex.vocabulary import Vocabulary
 
@@ -12,10 +14,13 @@ __all__ = [
     "PositionForest",
     "UnknownTokenError",
     "Vocabulary",
+    "check",
     "complexity",
+    "draw_forest",
     "encode_forest",
     "identifier_codes",
     "is_structure",
+    "is_valid",
     "normalize",
     "to_latex",
     "tokenize",

@@ -38,7 +38,7 @@ _NAMED = r"""
 ∑ \sum ∏ \prod ∐ \coprod ∫ \int ∬ \iint ∭ \iiint ⨌ \iiiint ∮ \oint ∯ \oiint ⋃ \bigcup ⋂ \bigcap
 ⋁ \bigvee ⋀ \bigwedge ⨁ \bigoplus ⨂ \bigotimes ⨀ \bigodot ⨄ \biguplus
 ⟨ \langle 〈 \langle ⟩ \rangle 〉 \rangle ⌊ \lfloor ⌋ \rfloor ⌈ \lceil ⌉ \rceil ‖ \| ⟦ \llbracket
-⟧ \rrbracket 【 [ 】 ] 〔 [ 〕 ] 。 .
+⟧ \rrbracket 【 [ 】 ] 〔 [ 〕 ] 。 . 、 , ∶ :
 ′ ' ’ ' ‘ ' ″ '' “ '' ” '' " '' ‴ ''' ⁗ '''' ° \degree ℃ \degree{}C ℉ \degree{}F
 """
 _WORDS = _NAMED.split()
@@ -73,8 +73,6 @@ _INVISIBLE = frozenset(
     "\u00ad\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufe00\ufe0e\ufe0f\ufeff"
 )
 _ROOTS = {"√": r"\sqrt", "∛": r"\sqrt[3]", "∜": r"\sqrt[4]"}
-
-
 _PERCENT = re.compile(r"\\.|%", re.DOTALL)
 
 
@@ -112,7 +110,7 @@ def _without_comments(text: str) -> str:
 def _is_percent_sign(text: str, at: int, end_of_line: int) -> bool:
     """Whether `%` was meant as the sign, as in `50%`, and not as the start of a comment."""
     rest = text[at + 1 : end_of_line].strip()
-    if not text[max(at - 1, 0) : at].isdecimal():
+    if not text[:at].rstrip()[-1:].isdecimal():
         return False
     return not rest[0].isalpha() if rest else end_of_line == len(text)
 
@@ -255,6 +253,8 @@ def _from_unicode_data(lexeme: Lexeme) -> str:
         for mark in marks:
             latex = _with_mark(latex, Lexeme(mark, lexeme.number, lexeme.column))
         return latex
+    if base != character and not marks:  # the signs for kelvin and ohm
+        return _latex_of(Lexeme(base, lexeme.number, lexeme.column))
     if character.isalpha():
         return character
     raise _no_latex(lexeme)
@@ -264,7 +264,7 @@ def _styled(character: str, plain: str) -> str:
     name = unicodedata.name(character)
     latex = NAMED.get(plain, plain)
     for style, command in _STYLES.items():
-        if style in name:
+        if style in name and "DOUBLE-STRUCK ITALIC" not in name:  # the d of integrals
             return f"{command}{{{latex}}}"
     return latex
 
