@@ -1,0 +1,22 @@
+"""The recogniser: encoder, attention, decoder and position heads.
+
+Only the settings are imported here; the networks need PyTorch and are imported by name.
+"""
+
+from posformer.model.config import (
+    ConfigError,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    PositionConfig,
+    RefinementConfig,
+)
+
+__all__ = [
+    "ConfigError",
+    "DecoderConfig",
+    "EncoderConfig",
+    "ModelConfig",
+    "PositionConfig",
+    "RefinementConfig",
+]

@@ -1,0 +1,195 @@
+"""The Transformer decoder: reads the image memory and writes tokens, one step or many at a time.
+
+Training, decoding with caches and rescoring are the same function: it takes any number of new steps and what
+was kept from the steps before them. Rows of a picture (its two directions in training, its hypotheses in
+search) share the picture's keys and values.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from posformer.model.attention import Coverage, Refinement
+from posformer.model.config import DecoderConfig
+from posformer.model.encoder import Features
+from posformer.model.positions import symbol_positions
+
+__all__ = ["Decoder", "DecoderStack", "ImageMemory", "LayerState", "StackOutput"]
+
+
+class ImageMemory(NamedTuple):
+    """Keys and values of the pictures for every layer, projected once."""
+
+    keys: list[Tensor]  # a layer: float (pictures, heads, cells, width of a head)
+    values: list[Tensor]
+    padding: Tensor  # bool (pictures, height, width) of the feature map
+
+
+class LayerState(NamedTuple):
+    """What a layer keeps of the steps behind it."""
+
+    keys: Tensor  # float (pictures, rows, heads, steps, width of a head)
+    values: Tensor
+    coverage: Coverage | None  # of the refinement; None in layers without it
+
+
+class StackOutput(NamedTuple):
+    """What the layers give for a number of steps."""
+
+    states: Tensor  # float (pictures, rows, steps, width)
+    attention: list[Tensor]  # a layer: weights used, float (pictures, rows, steps, heads, cells)
+    raw_attention: list[Tensor]  # the same before refinement
+    kept: list[LayerState]
+
+
+class _SelfAttention(nn.Module):
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.heads, self.dropout = config.heads, config.attention_dropout
+        self.query_key_value = nn.Linear(config.width, 3 * config.width)
+        self.out = nn.Linear(config.width, config.width)
+
+    def forward(self, states: Tensor, past: LayerState | None) -> tuple[Tensor, Tensor, Tensor]:
+        pictures, rows, steps, width = states.shape
+        split = self.query_key_value(states).view(pictures, rows, steps, 3, self.heads, -1)
+        query, key, value = split.permute(3, 0, 1, 4, 2, 5)
+        if past is not None:
+            key = torch.cat((past.keys, key), dim=3)
+            value = torch.cat((past.values, value), dim=3)
+        old = key.shape[3] - steps
+        visible = torch.ones(steps, old + steps, dtype=torch.bool, device=states.device).tril(old)
+        mixed = F.scaled_dot_product_attention(
+            query, key, value, visible, self.dropout if self.training else 0.0
+        )
+        return self.out(mixed.transpose(2, 3).reshape(states.shape)), key, value
+
+
+class _ImageAttention(nn.Module):
+    """Attention to the picture, refined by what was looked at before."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.query = nn.Linear(config.width, config.width)
+        self.key_value = nn.Linear(config.width, 2 * config.width)
+        self.out = nn.Linear(config.width, config.width)
+        self.dropout = nn.Dropout(config.attention_dropout)
+
+    def remember(self, cells: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values (pictures, heads, cells, width of a head) of cells (pictures, cells, width)."""
+        split = self.key_value(cells).view(*cells.shape[:2], 2, self.heads, -1)
+        keys, values = split.permute(2, 0, 3, 1, 4)
+        return keys, values
+
+    def scores(self, states: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
+        """Raw attention E: (pictures, rows, steps, heads, cells), minus infinity on padding."""
+        pictures, rows, steps, width = states.shape
+        query = self.query(states).view(pictures, rows * steps, self.heads, -1).transpose(1, 2)
+        scores = query @ keys.transpose(2, 3) * (width // self.heads) ** -0.5
+        scores = scores.masked_fill(padding.flatten(1)[:, None, None], float("-inf"))
+        return scores.view(pictures, self.heads, rows, steps, -1).permute(0, 2, 3, 1, 4)
+
+    def mix(self, weights: Tensor, values: Tensor) -> Tensor:
+        """What the weights (pictures, rows, steps, heads, cells) pick from the values."""
+        pictures, rows, steps, heads, cells = weights.shape
+        weights = self.dropout(weights).permute(0, 3, 1, 2, 4)
+        mixed = weights.reshape(pictures, heads, rows * steps, cells) @ values
+        return self.out(mixed.transpose(1, 2).reshape(pictures, rows, steps, -1))
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.self_attention = _SelfAttention(config)
+        self.image_attention = _ImageAttention(config)
+        self.expand = nn.Linear(config.width, config.feedforward)
+        self.contract = nn.Linear(config.feedforward, config.width)
+        self.norms = nn.ModuleList(nn.LayerNorm(config.width) for _ in range(3))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def feed_forward(self, states: Tensor) -> Tensor:
+        hidden = self.dropout(F.relu(self.expand(states), inplace=True))
+        return self.norms[2](states + self.dropout(self.contract(hidden)))
+
+
+class DecoderStack(nn.Module):
+    """Positions, layer norm, layers, and one refinement for all layers but the first."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.width)
+        self.layers = nn.ModuleList(_Layer(config) for _ in range(config.layers))
+        refinement = config.refinement
+        self.refinement = Refinement(config.heads, refinement) if refinement else None
+
+    def remember(self, features: Features) -> ImageMemory:
+        """The image memory of a batch of pictures."""
+        cells = features.cells.flatten(1, 2)
+        pairs = [layer.image_attention.remember(cells) for layer in self.layers]
+        return ImageMemory([k for k, _ in pairs], [v for _, v in pairs], features.padding)
+
+    def forward(
+        self,
+        embedded: Tensor,
+        keep: Tensor,
+        memory: ImageMemory,
+        past: list[LayerState] | None = None,
+    ) -> StackOutput:
+        """States of new steps.
+
+        Args:
+            embedded: float (pictures, rows, steps, width), what is fed in.
+            keep: float (pictures, rows, steps), 0 where the token fed in is a structure token.
+            memory: of the pictures.
+            past: what was kept of earlier steps; None at the start.
+        """
+        start = past[0].keys.shape[3] if past else 0
+        steps, width = embedded.shape[2:]
+        states = self.norm(embedded + symbol_positions(start, steps, width, embedded))
+        attention: list[Tensor] = []
+        raw_attention: list[Tensor] = []
+        kept: list[LayerState] = []
+        for number, layer in enumerate(self.layers):
+            behind = past[number] if past else None
+            mixed, keys, values = layer.self_attention(states, behind)
+            states = layer.norms[0](states + layer.dropout(mixed))
+            look = layer.image_attention
+            raw = look.scores(states, memory.keys[number], memory.padding)
+            weights = raw.softmax(-1)
+            raw_attention.append(weights)
+            coverage = None
+            if self.refinement is not None and number > 0:
+                maps = torch.cat((attention[-1], weights), dim=3)
+                total, coverage = self.refinement.accumulate(
+                    maps, keep, behind.coverage if behind else None
+                )
+                weights = (raw - self.refinement(total, memory.padding)).softmax(-1)
+            attention.append(weights)
+            kept.append(LayerState(keys, values, coverage))
+            mixed = look.mix(weights, memory.values[number])
+            states = layer.feed_forward(layer.norms[1](states + layer.dropout(mixed)))
+        return StackOutput(states, attention, raw_attention, kept)
+
+
+class Decoder(nn.Module):
+    """Symbol embedding, layers, and the linear head over the vocabulary."""
+
+    def __init__(self, config: DecoderConfig, words: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, config.width)
+        self.embed_norm = nn.LayerNorm(config.width)
+        self.stack = DecoderStack(config)
+        self.head = nn.Linear(config.width, words)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        keep: Tensor,
+        memory: ImageMemory,
+        past: list[LayerState] | None = None,
+    ) -> tuple[Tensor, StackOutput]:
+        """Logits (pictures, rows, steps, words) of the tokens that follow `tokens` (… steps)."""
+        output = self.stack(self.embed_norm(self.embed(tokens)), keep, memory, past)
+        return self.head(output.states), output

@@ -1,0 +1,1 @@
+"""What runs a model for the search; the PyTorch part is imported by name, for it needs PyTorch."""

@@ -1,0 +1,72 @@
+"""Runs a PyTorch model for the search."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posformer.model.attention import Coverage
+from posformer.model.batching import pad_pictures
+from posformer.model.decoder import ImageMemory, LayerState
+from posformer.model.posformer import PosFormer
+
+__all__ = ["PyTorchStepModel", "State", "encode_pictures"]
+
+
+class State(NamedTuple):
+    """Where a number of hypotheses stand: their pictures, and what the layers keep of their tokens."""
+
+    memory: ImageMemory
+    kept: list[LayerState] | None  # None before the first token
+
+
+class PyTorchStepModel:
+    """The step interface of the search over pictures that are already encoded."""
+
+    def __init__(self, model: PosFormer, memory: ImageMemory) -> None:
+        self._model, self._memory = model, memory
+
+    def start(self) -> State:
+        """Before the first token of every picture."""
+        return State(self._memory, None)
+
+    @torch.inference_mode()
+    def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
+        """Log-probabilities (pictures, rows, steps, words) behind tokens (pictures, rows, steps)."""
+        fed = torch.from_numpy(np.ascontiguousarray(tokens)).to(state.memory.padding.device)
+        scores, kept = self._model.step(fed, state.memory, state.kept)
+        return scores.cpu().numpy(), State(state.memory, kept)
+
+    @torch.inference_mode()
+    def select(self, state: State, pictures: np.ndarray, rows: np.ndarray) -> State:
+        """Keeps some pictures and, of each, some rows."""
+        device = state.memory.padding.device
+        chosen = torch.from_numpy(pictures).to(device)
+        memory = state.memory
+        if not np.array_equal(pictures, np.arange(memory.padding.shape[0])):
+            memory = ImageMemory(
+                [keys[chosen] for keys in memory.keys],
+                [values[chosen] for values in memory.values],
+                memory.padding[chosen],
+            )
+        if state.kept is None:
+            return State(memory, None)
+        index = chosen[:, None], torch.from_numpy(rows).to(device)
+        return State(memory, [_pick(layer, index) for layer in state.kept])
+
+
+def _pick(layer: LayerState, index: tuple[Tensor, Tensor]) -> LayerState:
+    coverage = layer.coverage
+    if coverage is not None:
+        coverage = Coverage(coverage.total[index], coverage.pending[index])
+    return LayerState(layer.keys[index], layer.values[index], coverage)
+
+
+@torch.inference_mode()
+def encode_pictures(model: PosFormer, pictures: Sequence[np.ndarray]) -> PyTorchStepModel:
+    """Encodes pictures (uint8, white ink on black) in one batch, ready for the search."""
+    device = next(model.parameters()).device
+    batch, padding = (torch.from_numpy(part).to(device) for part in pad_pictures(pictures))
+    return PyTorchStepModel(model, model.encode(batch, padding))

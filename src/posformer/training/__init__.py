@@ -1,0 +1,1 @@
+"""Training: recipes, batches, losses and the Lightning module. Needs the extra `train`."""

@@ -1,0 +1,173 @@
+"""The Lightning module: one model, its losses, its optimiser, its validation."""
+
+import math
+from typing import Any
+
+import lightning as L
+import torch
+from torch import Tensor
+from torchmetrics import MeanMetric
+
+from posformer.errors import PosformerError
+from posformer.latex import Vocabulary
+from posformer.model.posformer import PosFormer, TrainingOutput
+from posformer.training.batch import IGNORE, Batch
+from posformer.training.losses import all_losses, total_loss
+from posformer.training.recipe import OptimizerConfig, Recipe
+
+__all__ = ["TrainingError", "TrainingModule"]
+
+
+class TrainingError(PosformerError):
+    """Training cannot go on."""
+
+
+class TrainingModule(L.LightningModule):
+    """Trains a recogniser by a recipe."""
+
+    def __init__(self, recipe: Recipe, vocabulary: Vocabulary, examples: int) -> None:
+        super().__init__()
+        self.recipe, self.vocabulary = recipe, vocabulary
+        self.model = PosFormer(recipe.model, vocabulary).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.examples = examples  # of an epoch
+        self.seen = 0  # examples of all epochs and processes so far: what the schedules go by
+        self.batches_done = 0  # of this epoch
+        self._size = 0  # examples of the batch at hand
+        self.validation = torch.nn.ModuleDict(
+            {
+                name: MeanMetric()
+                for name in ("loss", "exprate", "exprate_backward", "token_accuracy")
+            }
+        )
+
+    @property
+    def progress(self) -> float:
+        """Epochs of examples seen so far, as a fraction."""
+        return self.seen / self.examples
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """One step; dropout depends on (seed, epoch, step), so that a resumed run repeats it."""
+        torch.manual_seed(hash((self.recipe.seed, self.current_epoch, batch_idx, self.global_rank)))
+        output = self._run(batch)
+        parts = all_losses(output, batch, self.recipe.loss)
+        loss = total_loss(parts, self.recipe.loss, self.progress)
+        if not math.isfinite(loss.item()):
+            raise TrainingError(
+                f"the loss is {loss.item()} in epoch {self.current_epoch}, step {batch_idx} "
+                f"({', '.join(f'{name} {part.item():.3g}' for name, part in parts.items())}); "
+                f"examples: {', '.join(batch.names[:8])}"
+            )
+        self._size = size = len(batch.names)
+        self.log("train/loss", loss, batch_size=size, prog_bar=True)
+        self.log_dict({f"train/{name}": part for name, part in parts.items()}, batch_size=size)
+        return loss
+
+    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        """Counts a batch once its step is done: an interrupted one is made again when resumed."""
+        super().optimizer_step(*args, **kwargs)
+        seen = torch.tensor(self._size, device=self.device)
+        if self.trainer.world_size > 1:
+            seen = self.trainer.strategy.reduce(seen, reduce_op="sum")
+        self.seen += int(seen)
+        self.batches_done += 1
+
+    def on_train_epoch_end(self) -> None:
+        """The next epoch starts with its first batch."""
+        self.batches_done = 0
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Teacher-forced: greedy decoding is right exactly when every argmax here is right."""
+        output = self._run(batch)
+        loss = all_losses(output, batch, self.recipe.loss)["recognition"]
+        counts = batch.targets != IGNORE
+        right = (output.logits.argmax(-1) == batch.targets) | ~counts
+        whole = right.all(-1).float()
+        self.validation["loss"].update(loss, len(batch.names))
+        self.validation["exprate"].update(whole[:, 0] * 100)
+        self.validation["exprate_backward"].update(whole[:, -1] * 100)
+        self.validation["token_accuracy"].update(right[counts].float() * 100)
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the measures of the whole validation set."""
+        for name, metric in self.validation.items():
+            self.log(f"val/{name}", metric.compute(), prog_bar=name == "exprate")
+            metric.reset()
+
+    def configure_optimizers(self) -> Any:
+        """The recipe's optimiser and schedule."""
+        config = self.recipe.optimizer
+        optimizer = _optimizer(self.model, config)
+        if config.decay == "plateau":
+            schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(
+                optimizer,
+                mode="max",
+                factor=config.plateau_factor,
+                patience=config.plateau_patience,
+            )
+            return {
+                "optimizer": optimizer,
+                "lr_scheduler": {
+                    "scheduler": schedule,
+                    "monitor": "val/exprate",
+                    "frequency": self.recipe.validate_every,
+                },
+            }
+        rising = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: self._rate())
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": rising, "interval": "step"}}
+
+    def _rate(self) -> float:
+        """The learning rate now against the greatest one."""
+        config = self.recipe.optimizer
+        now = self.progress
+        if now < config.warmup:
+            return max(now / config.warmup, 0.01)
+        if config.decay == "none":
+            return 1.0
+        span = max(self.recipe.epochs - config.decay_from, 1e-6)
+        along = min(max((now - config.decay_from) / span, 0.0), 1.0)
+        return 0.5 * (1 + math.cos(math.pi * along))
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """What a resumed run needs beside weights; and what makes the file complete in itself."""
+        checkpoint["posformer"] = {
+            "seen": self.seen,
+            "batches_done": self.batches_done,
+            "recipe": self.recipe.to_dict(),
+            "words": list(self.vocabulary.words),
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """The inverse of `on_save_checkpoint`."""
+        own = checkpoint["posformer"]
+        if tuple(own["words"]) != self.vocabulary.words:
+            raise TrainingError("the checkpoint has another vocabulary than the data")
+        self.seen, self.batches_done = own["seen"], own["batches_done"]
+
+    def _run(self, batch: Batch) -> TrainingOutput:
+        return self.model(
+            batch.pictures.contiguous(memory_format=torch.channels_last),
+            batch.padding,
+            batch.tokens,
+            batch.identifiers,
+        )
+
+
+def _optimizer(model: torch.nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+    if config.kind == "sgd":
+        return torch.optim.SGD(
+            model.parameters(),
+            config.learning_rate,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+        )
+    # Norms and biases are few and have no excess to decay.
+    matrices = [weight for weight in model.parameters() if weight.ndim > 1]
+    vectors = [weight for weight in model.parameters() if weight.ndim <= 1]
+    return torch.optim.AdamW(
+        [
+            {"params": matrices, "weight_decay": config.weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ],
+        config.learning_rate,
+        fused=True,
+    )

@@ -1,0 +1,167 @@
+"""A training recipe: everything that decides a run, read from YAML."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from posformer.model.config import ConfigError, ModelConfig, from_dict
+
+__all__ = [
+    "BatchConfig",
+    "DataConfig",
+    "LossConfig",
+    "OptimizerConfig",
+    "Recipe",
+    "load_recipe",
+]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where examples come from and how they are varied."""
+
+    pictures: str | None = None  # data set of pictures (zip or folder)
+    ink: str | None = None  # data set of ink; when given, training pictures are drawn from it
+    train: str = "train"  # split to train on
+    validation: str = "2014"  # split to validate on
+    limit: int | None = None  # use only so many training examples
+    validation_limit: int | None = None
+    vocabulary: str | None = None  # file of words; None: the words of the training captions
+    scale: float = 1.0  # working size of pictures against CROHME's
+    margin: int | None = None  # paper left around the ink, in pixels; None: as the picture is
+    scale_range: tuple[float, float] | None = (0.7, 1.4)  # scale augmentation
+    max_pixels: int = 320_000  # larger pictures are made smaller
+    warp: float = 0.0  # strength of stroke augmentation (ink only); 1 is natural variation
+    exchange: float = 0.0  # chance that the letters and digits of an expression are exchanged
+    graft: float = 0.0  # chance that a subtree is replaced by one of another expression
+    synthesis: float = 0.0  # share of examples that are made up from the grammar
+
+
+@dataclass(frozen=True)
+class BatchConfig:
+    """How examples become batches."""
+
+    max_pixels: int = 500_000
+    max_pictures: int = 32
+    max_cells_steps: int | None = None  # bound on cells × steps × pictures: memory of the attention
+    chunk: int = 2048  # examples packed together: more is tighter, less starts sooner
+    directions: Literal["both", "one"] = "both"  # rows a picture: both directions or one by chance
+    corruption: float = 0.0  # share of fed-in ink tokens replaced by others
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """How weights move."""
+
+    kind: Literal["adamw", "sgd"] = "adamw"
+    learning_rate: float = 1e-3
+    momentum: float = 0.9  # SGD only
+    weight_decay: float = 1e-4
+    warmup: float = 0.0  # epochs of rising learning rate
+    decay: Literal["none", "cosine", "plateau"] = "cosine"
+    decay_from: float = 0.0  # epoch at which the cosine begins
+    plateau_factor: float = 0.25
+    plateau_patience: int = 10  # validations without progress
+    clip: float | None = 5.0  # greatest norm of the gradient
+    averaging: float | None = 0.999  # decay of the averaged weights; None: no averaging
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """Weights of the parts of the loss beside recognition, whose weight is 1."""
+
+    level: float = 1.0  # nested level of the position forest
+    relative: float = 1.0  # relative position
+    symbol_map: float = 1.0  # symbol of each cell (ink only)
+    background: float = 0.15  # weight of cells without ink in it
+    attention: float = 0.5  # attention on the ink of the symbol being written (ink only)
+    fade: float | None = None  # epoch at which the two ink losses have faded to nothing
+    label_smoothing: float = 0.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A whole training run."""
+
+    name: str = "run"
+    seed: int = 0
+    model: ModelConfig = field(default_factory=ModelConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    batch: BatchConfig = field(default_factory=BatchConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    epochs: int = 300
+    max_minutes: float | None = None
+    validate_every: int = 1  # epochs
+    checkpoint_minutes: float = 5.0
+    accelerator: str = "auto"
+    devices: int = 1
+    nodes: int = 1
+    threads: int | None = None  # CPU threads of a process; None: as PyTorch chooses
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for YAML."""
+        return asdict(self)
+
+
+def load_recipe(path: Path, overrides: list[str] | None = None) -> Recipe:
+    """Reads a recipe.
+
+    Args:
+        path: YAML; `base: other.yaml` takes another recipe (beside this one) and says only what differs.
+        overrides: `key=value` with dotted keys, such as `optimizer.learning_rate=3e-4`.
+    """
+    values = _read(path, ())
+    for override in overrides or []:
+        _override(values, override)
+    try:
+        return from_dict(Recipe, values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    if path.resolve() in above:
+        raise ConfigError(f"{path}: is its own base")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: a recipe is a mapping of settings")
+    base = values.pop("base", None)
+    if base is None:
+        return values
+    return _merged(_read(path.parent / str(base), (*above, path.resolve())), values)
+
+
+def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        both = isinstance(old, dict) and isinstance(value, dict)
+        result[key] = _merged(old, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def _override(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"'{override}' is not of the form key=value")
+    *outer, last = key.split(".")
+    for name in outer:
+        inner = values.setdefault(name, {})
+        if inner is None:
+            inner = values[name] = {}
+        if not isinstance(inner, dict):
+            raise ConfigError(f"'{key}': '{name}' has no settings below it")
+        values = inner
+    try:
+        values[last] = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"'{override}': the value is not YAML") from error
