@@ -193,86 +193,93 @@ class SymbolBank:
         )
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """The points of one symbol where it was written, and its box."""
+
+    points: np.ndarray
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @classmethod
+    def of(cls, strokes: Sequence[np.ndarray]) -> _Cut:
+        points = strokes[0] if len(strokes) == 1 else np.concatenate(strokes)
+        return cls(points, *points.min(axis=0).tolist(), *points.max(axis=0).tolist())
+
+
 def cut_symbols(ink: AlignedInk) -> Iterator[SymbolSample]:
     """Every symbol of an expression, with the x-height and baseline of the row it stands in."""
-    boxes = {
-        place: np.concatenate([ink.strokes[stroke] for stroke in strokes])
+    cuts = {
+        place: _Cut.of([ink.strokes[stroke] for stroke in strokes])
         for place, strokes in enumerate(ink.alignment)
         if strokes
     }
-    for place, (unit, baseline) in _row_of_symbols(ink, boxes).items():
-        points = boxes[place]
-        corner = points.min(axis=0)
-        width, height = points.max(axis=0) - corner
+    for place, (baseline, unit) in _lines_of(ink.tokens, cuts).items():
+        cut = cuts[place]
         yield SymbolSample(
             token=ink.tokens[place],
             writer=ink.writer,
-            points=(points - corner).astype(np.float32),
+            points=cut.points - np.array([cut.left, cut.top], np.float32),
             lengths=tuple(len(ink.strokes[stroke]) for stroke in ink.alignment[place]),
-            width=float(width),
-            height=float(height),
+            width=cut.right - cut.left,
+            height=cut.bottom - cut.top,
             unit=unit,
-            baseline=baseline - float(corner[1]),
+            baseline=baseline - cut.top,
         )
 
 
-def _row_of_symbols(
-    ink: AlignedInk, symbols: Mapping[int, np.ndarray]
-) -> dict[int, tuple[float, float]]:
-    """X-height and baseline for every symbol, from its row or else from the symbol itself."""
+def _lines_of(tokens: Sequence[str], cuts: Mapping[int, _Cut]) -> dict[int, tuple[float, float]]:
+    """Baseline and x-height for every symbol, from its row or else from the symbol itself."""
     try:
-        members = [list(row_symbols(row)) for row in rows(parse(ink.tokens))]
+        members = [list(row_symbols(row)) for row in rows(parse(tokens))]
     except ExpressionError:
         members = []
     fitted: dict[int, tuple[float, float]] = {}
     for row in members:
-        places = [place for place in row if place in symbols]
+        places = [place for place in row if place in cuts]
         line = fit_row(
-            [ink.tokens[place] for place in places],
-            np.array([symbols[place][:, 1].min() for place in places]),
-            np.array([symbols[place][:, 1].max() for place in places]),
+            [tokens[place] for place in places],
+            [cuts[place].top for place in places],
+            [cuts[place].bottom for place in places],
         )
         if line is not None:
-            fitted.update((place, (line[1], line[0])) for place in places)
-    typical = float(np.median([unit for unit, _ in fitted.values()])) if fitted else None
-    for place, points in symbols.items():
+            fitted.update((place, line) for place in places)
+    typical = sorted(unit for _, unit in fitted.values())[len(fitted) // 2] if fitted else None
+    for place, cut in cuts.items():
         if place not in fitted:
-            fitted[place] = _alone(ink.tokens[place], points, typical)
+            fitted[place] = _alone(tokens[place], cut, typical)
     return fitted
 
 
-def _alone(token: str, points: np.ndarray, typical: float | None) -> tuple[float, float]:
-    """X-height and baseline as they would be if the symbol stood as usual."""
+def _alone(token: str, cut: _Cut, typical: float | None) -> tuple[float, float]:
+    """Baseline and x-height as they would be if the symbol stood as usual."""
     usual = reach(token)
-    top, height = float(points[:, 1].min()), float(np.ptp(points[:, 1]))
     if usual.height < 0.5:
-        extent = max(float(np.ptp(points[:, 0])), height)
-        unit = typical or extent or 1.0
+        unit = typical or max(cut.right - cut.left, cut.bottom - cut.top) or 1.0
     else:
-        unit = max(height, 1e-3) / usual.height
-    return unit, top + usual.top * unit
+        unit = max(cut.bottom - cut.top, 1e-3) / usual.height
+    return cut.top + usual.top * unit, unit
 
 
 def _plausible(sample: SymbolSample) -> bool:
     """Whether size and place are within what a hand does."""
-    if not np.isfinite(sample.points).all() or sample.unit <= 0:
-        return False
     usual = reach(sample.token)
     if usual.height < 0.5:
-        return sample.relative_height < 2.0
+        return sample.unit > 0 and sample.relative_height < 2.0
     return 0.4 < sample.relative_height / usual.height < 2.5
 
 
-def _habits(bank: SymbolBank) -> dict[str, np.ndarray]:
-    """How each writer writes: point spacing and width of symbols, on a logarithmic scale."""
-    pace: dict[str, list[tuple[float, float]]] = defaultdict(list)
+def _habits(bank: SymbolBank, enough: int = 40) -> dict[str, np.ndarray]:
+    """How each writer writes: width and point spacing of symbols, on a logarithmic scale."""
+    shapes: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for place, writer in enumerate(bank._writer_of):
-        if len(pace[writer]) < 60:
+        if len(shapes[writer]) < enough:
             sample = bank._sample(place)
-            spacing = sample.unit * len(sample.lengths) / len(sample.points)
-            shape = (sample.width + 0.2 * sample.unit) / sample.unit
-            pace[writer].append((spacing / sample.unit, shape))
+            spacing = (sample.width + sample.height) / len(sample.points)
+            shapes[writer].append((0.2 + sample.width / sample.unit, spacing / sample.unit))
     return {
-        writer: np.log(np.median(np.array(values), axis=0) + 1e-6)
-        for writer, values in pace.items()
+        writer: np.log(np.median(np.array(values), axis=0) + 1e-3)
+        for writer, values in shapes.items()
     }

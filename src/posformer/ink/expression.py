@@ -46,7 +46,10 @@ class Radical:
 
 @dataclass(frozen=True)
 class Scripted:
-    """A base (or nothing) with a subscript, a superscript or both."""
+    """A base (or nothing) with a subscript, a superscript or both.
+
+    A second script of the same kind hangs on nothing.
+    """
 
     base: Item | None
     lower: Row | None
@@ -177,10 +180,8 @@ class _Reader:
         base = None if self.peek() in ("_", "^") else self.item()
         limits = self.accept("\\limits")
         scripts: dict[str, Row] = {}
-        while (token := self.peek()) in ("_", "^"):
+        while (token := self.peek()) in ("_", "^") and token not in scripts:
             assert token is not None
-            if token in scripts:
-                raise self.error("a second script of the same kind")
             self.place += 1
             scripts[token] = self.argument()
         if not scripts and base is not None:

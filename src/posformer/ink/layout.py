@@ -28,7 +28,7 @@ from posformer.ink.expression import (
 )
 from posformer.ink.metrics import DELIMITERS, OPERATORS, reach
 
-AXIS = 0.6
+AXIS = 0.52
 """Height of fraction bars and minus signs above the baseline."""
 
 UNITS = 100.0
@@ -46,12 +46,12 @@ _KINDS = {
 _KIND = {token: kind for kind, tokens in _KINDS.items() for token in tokens.split()}
 
 _GAPS: tuple[tuple[str, float], ...] = (
-    ("relation", 0.6),
-    ("binary", 0.48),
-    ("name", 0.42),
-    ("wide", 0.42),
-    ("delimiter", 0.28),
-    ("ordinary", 0.32),
+    ("relation", 0.9),
+    ("binary", 0.7),
+    ("name", 0.6),
+    ("wide", 0.4),
+    ("delimiter", 0.35),
+    ("ordinary", 0.4),
 )
 """Usual gap beside a kind of item; of two neighbours the kind listed first decides."""
 
@@ -60,49 +60,63 @@ _GAPS: tuple[tuple[str, float], ...] = (
 class LayoutStyle:
     """How a hand lays out symbols: usual lengths, in x-heights, and how far it strays from them."""
 
-    script_size: float = 0.68  # of a script relative to its base
-    smallest: float = 0.42  # size below which nested scripts do not shrink
-    upper_drop: float = 0.3  # baseline of a superscript below the top of its base
-    lower_drop: float = 0.45  # baseline of a subscript below the bottom of its base
-    limit_gap: float = 0.3  # between a big operator and its limits
-    fraction_size: float = 0.92  # of numerator and denominator relative to the row
-    fraction_gap: float = 0.35  # between bar and numerator or denominator
-    overhang: float = 0.25  # of a fraction bar on each side
-    radical_gap: float = 0.3  # between a radical's bar and what is under it
-    line_gap: float = 1.1  # between lines
-    sum_limits_beside: float = 0.12  # share of sums with limits at their side
-    integral_limits_beside: float = 0.8  # share of integrals with limits at their side
+    script_size: float = 0.54  # of a script relative to its base
+    smallest: float = 0.36  # size below which nested scripts do not shrink
+    upper_drop: float = 0.25  # baseline of a superscript below the top of a tall base
+    upper_height: float = 1.05  # baseline of a superscript above that of its base, at least
+    lower_drop: float = 0.05  # baseline of a subscript below the bottom of a deep base
+    lower_depth: float = 0.35  # baseline of a subscript below that of its base, at least
+    script_gap: float = 0.23  # between a base and its scripts
+    limit_gap: float = 0.38  # between a big operator and its limits
+    fraction_size: float = 0.82  # of numerator and denominator relative to the row
+    fraction_gap: float = 0.38  # between bar and numerator or denominator
+    overhang: float = 0.28  # of a fraction bar on each side
+    radical_size: float = 0.9  # of what is under a radical relative to the row
+    radical_gap: float = 0.8  # between a radical's bar and what is under it
+    line_gap: float = 1.2  # between lines
+    sum_limits_beside: float = 0.06  # share of sums with limits at their side
+    integral_limits_beside: float = 0.3  # share of integrals with limits at their side
     spacing: float = 1.0  # factor on all gaps between symbols
     irregularity: float = 1.0  # factor on all of the following; 0 leaves only the choice of samples
-    habit: float = 0.12  # relative difference of a writer's usual lengths from these
-    wander: float = 0.05  # of the baseline from symbol to symbol
-    size_jitter: float = 0.05  # relative, of a symbol
-    gap_jitter: float = 0.35  # relative, of a gap
-    shift_jitter: float = 0.1  # of the place of a script
+    size_habit: float = 0.16  # relative, of a writer's sizes from these
+    length_habit: float = 0.28  # relative, of a writer's gaps from these
+    wander: float = 0.06  # of the baseline from symbol to symbol
+    size_jitter: float = 0.06  # relative, of a symbol
+    part_jitter: float = 0.13  # relative, of the size of a script, numerator, …
+    gap_jitter: float = 0.45  # relative, of a gap
+    shift_jitter: float = 0.22  # of the place of a script, a fraction bar, …
     rotation: float = 0.03  # of a symbol, in radians
     slant: float = 0.03  # of a symbol, as a tangent
     slope: float = 0.015  # of the whole expression, in radians
 
     def in_hand(self, rng: np.random.Generator) -> LayoutStyle:
         """This style as one writer has it: all usual lengths a little different."""
-        spread = self.habit * self.irregularity
-        names = ("limit_gap", "fraction_gap", "overhang", "radical_gap", "line_gap")
-        factors = np.exp(rng.normal(0.0, 2 * spread, len(names))).tolist()
-        sizes = np.exp(rng.normal(0.0, spread, 3) * (0.7, 0.5, 1.2)).tolist()
-        drops = rng.normal(0.0, spread, 2).tolist()
         return replace(
             self,
-            script_size=min(0.85, self.script_size * sizes[0]),
-            fraction_size=min(1.0, self.fraction_size * sizes[1]),
-            spacing=self.spacing * sizes[2],
-            upper_drop=self.upper_drop + drops[0],
-            lower_drop=self.lower_drop + drops[1],
-            **{
-                name: getattr(self, name) * factor
-                for name, factor in zip(names, factors, strict=True)
-            },
+            **self._drawn(_SIZES, self.size_habit, rng),
+            **self._drawn(_LENGTHS, self.length_habit, rng),
         )
 
+    def _drawn(
+        self, names: Sequence[str], spread: float, rng: np.random.Generator
+    ) -> dict[str, float]:
+        factors = np.exp(rng.normal(0.0, spread * self.irregularity, len(names))).tolist()
+        return {
+            name: getattr(self, name) * factor for name, factor in zip(names, factors, strict=True)
+        }
+
+
+_SIZES = ("script_size", "fraction_size", "radical_size", "upper_height")
+_LENGTHS = (
+    "lower_depth",
+    "script_gap",
+    "limit_gap",
+    "fraction_gap",
+    "overhang",
+    "radical_gap",
+    "line_gap",
+    "spacing",
+)
 
 NATURAL = LayoutStyle()
 """Lengths and irregularity as measured on handwritten expressions."""
@@ -263,12 +277,13 @@ class _Scribe:
     def gap(self, left: Item, right: Item) -> float:
         kinds = self.kind(left), self.kind(right)
         if kinds[1] == "punctuation":
-            usual = 0.2
+            usual = 0.35
         elif kinds[0] == "punctuation":
-            usual = 0.45
+            usual = 0.65
         else:
             usual = next(gap for kind, gap in _GAPS if kind in kinds)
-        return usual * self.style.spacing * self.factor(self.style.gap_jitter)
+        gap = usual * self.style.spacing * self.factor(self.style.gap_jitter)
+        return gap + self.noise(0.3 * self.style.gap_jitter)
 
     def kind(self, item: Item) -> str:
         base = item.base if isinstance(item, Scripted) else item
@@ -341,20 +356,25 @@ class _Scribe:
         return Box.of(place, sample.points @ matrix, sample.lengths, top)
 
     def fraction(self, item: Fraction, size: float) -> Box:
-        inner = max(size * self.style.fraction_size, min(size, self.style.smallest))
+        inner = self.part_size(size, self.style.fraction_size)
         upper, lower = self.row(item.upper, inner), self.row(item.lower, inner)
         width = max(upper.width, lower.width, 0.6 * size)
-        length = width + 2 * self.style.overhang * size * self.factor(0.4)
+        length = width + 2 * size * (self.style.overhang + max(self.noise(0.2), -0.3))
         bar = self.bar(item.place, length, size)
         box = Box()
         top, bottom = bar.top, bar.bottom
         box.put(bar, 0.0, 0.0)
         for part, above in ((upper, True), (lower, False)):
-            gap = self.style.fraction_gap * size * self.factor(0.3)
+            gap = self.style.fraction_gap * size * self.factor(self.style.gap_jitter)
             y = top - gap - part.bottom if above else bottom + gap - part.top
             slack = length - part.width
-            box.put(part, slack / 2 + self.noise(0.15) * slack, y)
+            box.put(part, slack / 2 + self.noise(0.05) * length, y)
         return box
+
+    def part_size(self, size: float, relative: float) -> float:
+        """Size of a part of something: smaller than the whole, but never too small to read."""
+        wanted = size * relative * self.factor(self.style.part_jitter)
+        return min(max(wanted, min(self.style.smallest, 0.9 * size)), size)
 
     def bar(self, place: int, length: float, size: float) -> Box:
         token = "\\frac" if "\\frac" in self.bank.tokens else "-"
@@ -363,18 +383,19 @@ class _Scribe:
         )
         points = stretch_bar(sample, length, thickest=min(0.3 * size, 0.12 * length))
         box = Box.of(place, points, sample.lengths, 0.0)
-        return _centred(box, size)
+        return _centred(box, size, self.noise(self.style.shift_jitter) * size)
 
     def radical(self, item: Radical, size: float) -> Box:
-        body = self.row(item.body, size)
-        gap = self.style.radical_gap * size * self.factor(0.3)
-        top = min(body.top, -0.9 * size) - gap
-        bottom = max(body.bottom, 0.0) + self.noise(0.1) * size
-        bar = body.width + size * (0.25 + 0.3 * self.factor(0.4))
+        inner = self.part_size(size, self.style.radical_size)
+        body = self.row(item.body, inner)
+        gap = self.style.radical_gap * inner * self.factor(self.style.gap_jitter)
+        top = min(body.top, -0.9 * inner) - gap
+        bottom = max(body.bottom, 0.0) + self.noise(0.35) * inner
+        bar = body.width + inner * (0.9 + max(self.noise(0.6), -0.6))
         sign, hook = self.radical_sign(item.place, top, bottom, bar, size)
         box = Box()
         box.put(sign, 0.0, 0.0)
-        box.put(body, hook + 0.15 * size * self.factor(0.3), 0.0)
+        box.put(body, hook + 0.4 * inner * self.factor(0.4), 0.0)
         return box if item.degree is None else self.with_degree(box, item.degree, hook, size)
 
     def radical_sign(
@@ -390,8 +411,8 @@ class _Scribe:
             key=lambda pair: abs(math.log(pair[0].relative_height * size / height)),
         )
         plain, down = size / sample.unit, height / max(sample.height, 1e-6)
-        sign = hook * plain * (min(max(down / plain, 0.5), 2.5) ** 0.6)
-        sign = min(max(sign, 0.5 * size), 1.6 * size)
+        sign = hook * plain * min(max(down / plain, 0.5), 2.5) ** 0.8
+        sign = min(max(sign, 0.7 * size), 2.5 * size)
         points = stretch_radical(sample, hook, sign, bar, height)
         return Box.of(place, points, sample.lengths, top), sign
 
@@ -411,13 +432,27 @@ class _Scribe:
     def scripted(self, item: Scripted, size: float, inner: Sequence[Box]) -> Box:
         base = Box() if item.base is None else self.item(item.base, size, inner)
         token = self.tokens[item.base.place] if isinstance(item.base, Symbol) else ""
-        wanted = size * self.style.script_size * self.factor(0.06)
-        script = max(wanted, min(self.style.smallest, 0.9 * size))
+        if item.lower is None and item.upper is not None and self.is_primes(item.upper):
+            return self.with_primes(base, self.row(item.upper, size), size)
+        script = self.part_size(size, self.style.script_size)
         upper = None if item.upper is None else self.row(item.upper, script)
         lower = None if item.lower is None else self.row(item.lower, script)
         if token in OPERATORS and self.under_and_over(token):
             return self.with_limits(base, lower, upper, size)
         return self.with_scripts(base, lower, upper, size)
+
+    def is_primes(self, row: Row) -> bool:
+        return all(
+            isinstance(item, Symbol) and self.tokens[item.place] == "\\prime" for item in row.items
+        )
+
+    def with_primes(self, base: Box, primes: Box, size: float) -> Box:
+        """Primes stand as high as in the row itself."""
+        box = Box()
+        box.put(base, 0.0, 0.0)
+        lift = min(0.0, box.top + 1.5 * size)
+        box.put(primes, box.width + self.script_gap(size), lift)
+        return box
 
     def under_and_over(self, token: str) -> bool:
         beside = {"\\int": self.style.integral_limits_beside, "\\lim": 0.0}
@@ -431,7 +466,7 @@ class _Scribe:
         box.put(base, (widest - base.width) / 2, 0.0)
         for part, above in ((upper, True), (lower, False)):
             if part is not None:
-                gap = self.style.limit_gap * size * self.factor(0.3)
+                gap = self.style.limit_gap * size * self.factor(self.style.gap_jitter)
                 y = top - gap - part.bottom if above else bottom + gap - part.top
                 x = (widest - part.width) / 2 + self.noise(0.1) * size
                 box.put(part, max(x, 0.0), y)
@@ -439,32 +474,31 @@ class _Scribe:
 
     def with_scripts(self, base: Box, lower: Box | None, upper: Box | None, size: float) -> Box:
         """Scripts at the right of their base, above each other if there are both."""
-        top, bottom = (base.top, base.bottom) if base.pieces else (-1.2 * size, 0.0)
+        style = self.style
+        top, bottom = (base.top, base.bottom) if base.pieces else (-size, 0.0)
         right = base.width
         box = Box()
         box.put(base, 0.0, 0.0)
-        ceiling = math.inf
+        ceiling = -math.inf
         if upper is not None:
-            drop = self.style.upper_drop + self.noise(self.style.shift_jitter)
-            y = min(top + drop * size, -0.7 * size)
-            y = min(y, -0.45 * size - upper.bottom)
+            rise = max(style.upper_height, -top / size - style.upper_drop)
+            y = -size * (rise + self.noise(style.shift_jitter))
+            y = min(y, -0.5 * size - upper.bottom)
             ceiling = y + upper.bottom
-            box.put(upper, right + self.script_gap(size), y)
+            box.put(upper, max(0.0, right + self.script_gap(size)), y)
         if lower is not None:
-            drop = self.style.lower_drop + self.noise(self.style.shift_jitter)
-            y = max(bottom + drop * size, 0.3 * size)
-            y = max(y, -0.5 * size - lower.top)
-            if upper is not None:
-                y = max(y, ceiling + 0.12 * size - lower.top)
-            box.put(lower, right + self.script_gap(size), y)
+            drop = max(style.lower_depth, bottom / size + style.lower_drop)
+            y = size * (drop + self.noise(style.shift_jitter))
+            y = max(y, -0.6 * size - lower.top, ceiling + 0.1 * size - lower.top)
+            box.put(lower, max(0.0, right + self.script_gap(size)), y)
         return box
 
     def script_gap(self, size: float) -> float:
-        return size * (0.1 * self.style.spacing + abs(self.noise(0.1)))
+        return size * (self.style.script_gap + self.noise(0.4 * self.style.gap_jitter))
 
 
-def _centred(box: Box, size: float) -> Box:
-    """A box with the axis of its row through its middle."""
+def _centred(box: Box, size: float, shift: float = 0.0) -> Box:
+    """A box with the axis of its row through its middle, or shifted from there."""
     centred = Box()
-    centred.put(box, 0.0, -AXIS * size - (box.top + box.bottom) / 2)
+    centred.put(box, 0.0, shift - AXIS * size - (box.top + box.bottom) / 2)
     return centred
