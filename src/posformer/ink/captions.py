@@ -1,7 +1,8 @@
-"""What ink says, as caption tokens, from its MathML or its LaTeX truth."""
+"""What ink says, as caption tokens, from its LaTeX truth or its MathML."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,15 @@ _TOKEN_OF_LABEL: Mapping[str, str] = {
 _WITH_LIMITS = ("\\int", "\\sum", "\\lim")
 """Words whose scripts captions write as limits, wherever the ink has them."""
 
+_FUNCTIONS = frozenset(("\\sin", "\\cos", "\\tan", "\\log", "\\lim"))
+"""Words that some truths spell in letters, although the ink is labelled as a word."""
+
+_PARTS: Mapping[str, tuple[str, ...]] = {"\\parallel": ("|", "|")}
+"""What captions write as several words."""
+
+_NO_LATEX = re.compile(r"\b(ABOVE|BELOW)\b")
+"""How some truths of CROHME mark what their tool could not say."""
+
 _DOTS = ("\\ldots", "\\cdots", "\\cdot", ".")
 """What looks like dots: MathML keeps them apart poorly, the LaTeX truth well."""
 
@@ -57,19 +67,46 @@ def label_token(label: str) -> str:
 
 
 def caption_of(ink: Ink) -> tuple[str, ...]:
-    """Tokens in caption form, from the MathML where there is one, else from the LaTeX truth.
+    """Tokens in caption form, from the LaTeX truth or, where that is no LaTeX, from the MathML.
 
     Raises:
-        InkError: When there is neither, or it makes no sense.
+        InkError: When there is neither, or neither makes sense.
     """
-    if ink.mathml is not None:
-        return tuple(piece.token for piece in mathml_pieces(ink))
-    if ink.truth is None:
+    if ink.truth is None and ink.mathml is None:
         raise InkError(f"{ink.name}: neither a LaTeX <annotation> nor MathML says what it is")
-    try:
-        return tuple(normalize(ink.truth))
-    except LatexError as error:
-        raise InkError(f"{ink.name}: <annotation> truth: {error}") from error
+    if ink.truth is not None:
+        try:
+            return tuple(_from_latex(ink.truth, ink))
+        except LatexError as error:
+            if ink.mathml is None:
+                raise InkError(f"{ink.name}: <annotation> truth: {error}") from error
+    return tuple(piece.token for piece in mathml_pieces(ink))
+
+
+def _from_latex(truth: str, ink: Ink) -> list[str]:
+    """Caption tokens of a LaTeX truth, as far as it is LaTeX.
+
+    Raises:
+        LatexError: When it is not.
+    """
+    if _NO_LATEX.search(truth):
+        raise LatexError("ABOVE and BELOW are no LaTeX")
+    tokens = [part for token in normalize(truth) for part in _PARTS.get(token, (token,))]
+    for label in {symbol.label for symbol in ink.symbols} & _FUNCTIONS:
+        tokens = _joined(tokens, label)
+    return tokens
+
+
+def _joined(tokens: list[str], function: str) -> list[str]:
+    """Letters that spell a function name become its word."""
+    letters = list(function[1:])
+    found: list[str] = []
+    place = 0
+    while place < len(tokens):
+        spelled = tokens[place : place + len(letters)] == letters
+        found.append(function if spelled else tokens[place])
+        place += len(letters) if spelled else 1
+    return found
 
 
 def mathml_pieces(ink: Ink) -> list[Piece]:
