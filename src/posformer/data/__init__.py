@@ -2,6 +2,7 @@
 
 from posformer.data.decoding import Polarity, decode_picture
 from posformer.data.files import DataError
+from posformer.data.inkset import InkDrawing, InkSource, drop_known_texts, load_ink
 from posformer.data.packing import PackingError, deal, pack_batches, step_share, valid_share
 from posformer.data.pictures import (
     Example,
@@ -18,6 +19,8 @@ __all__ = [
     "DataError",
     "Drawing",
     "Example",
+    "InkDrawing",
+    "InkSource",
     "PackingError",
     "PictureDrawing",
     "PictureSet",
@@ -27,7 +30,9 @@ __all__ = [
     "Source",
     "deal",
     "decode_picture",
+    "drop_known_texts",
     "list_splits",
+    "load_ink",
     "open_pictures",
     "pack_batches",
     "step_share",

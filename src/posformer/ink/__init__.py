@@ -8,12 +8,14 @@ from posformer.ink.captions import caption_of, label_token
 from posformer.ink.exchange import Exchange, GroupBank
 from posformer.ink.inkml import Ink, InkError, MathNode, Symbol, read_inkml, write_inkml
 from posformer.ink.render import (
+    RenderError,
     RenderStyle,
     natural_scale,
     picture_strokes,
     render,
     render_aligned,
     rendered_size,
+    save_picture,
     token_boxes,
 )
 
@@ -24,6 +26,7 @@ __all__ = [
     "Ink",
     "InkError",
     "MathNode",
+    "RenderError",
     "RenderStyle",
     "StrokeAugmentation",
     "Symbol",
@@ -38,6 +41,7 @@ __all__ = [
     "render",
     "render_aligned",
     "rendered_size",
+    "save_picture",
     "token_boxes",
     "write_inkml",
 ]

@@ -262,8 +262,8 @@ def _math_node(element: Xml.Element) -> MathNode:
     return MathNode(_tag(element), text, _id(element), tuple(children))
 
 
-def write_inkml(ink: Ink | AlignedInk, path: str | os.PathLike[str]) -> None:
-    """Write ink as an InkML file in CROHME's dialect.
+def write_inkml(ink: Ink | AlignedInk, path: str | os.PathLike[str] | BinaryIO) -> None:
+    """Write ink as InkML in CROHME's dialect, to a path or an open binary file.
 
     Of aligned ink the tokens become the LaTeX truth and every token with ink becomes a group, so
     that `read_inkml` finds both again.

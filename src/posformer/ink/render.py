@@ -7,22 +7,26 @@ to whole pixels, joined by lines one pixel wide, and every pixel grows into a 3 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
+from PIL import Image
 
 from posformer.errors import PosformerError
 from posformer.ink.aligned import AlignedInk
 
 __all__ = [
+    "RenderError",
     "RenderStyle",
     "natural_scale",
     "picture_strokes",
     "render",
     "render_aligned",
     "rendered_size",
+    "save_picture",
     "token_boxes",
 ]
 
@@ -222,3 +226,16 @@ def render_aligned(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw aligned ink; gives the picture of `render` and the boxes of `token_boxes`."""
     return render(ink.strokes, style), token_boxes(ink, style)
+
+
+def save_picture(picture: np.ndarray, path: str | os.PathLike[str]) -> None:
+    """Write a picture, uint8 (height, width), in the format its name ends with.
+
+    Raises:
+        RenderError: When the format is unknown or the file cannot be written; names the file.
+    """
+    try:
+        Image.fromarray(picture).save(path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise RenderError(f"{os.fspath(path)}: {reason}") from error
