@@ -32,7 +32,7 @@ AXIS = 0.52
 """Height of fraction bars and minus signs above the baseline."""
 
 UNITS = 100.0
-"""Ink units of an x-height in the result."""
+"""Ink units of an x-height in the result, which has whole numbers, as tablets give."""
 
 _PAIRS = {")": "(", "]": "[", "\\}": "\\{", "|": "|"}
 
@@ -173,7 +173,7 @@ def _strokes(
     strokes: list[np.ndarray] = []
     alignment: list[tuple[int, ...]] = [()] * tokens
     for piece in sorted(box.pieces, key=lambda piece: piece.place):
-        points = (piece.points + np.array([piece.x, piece.y], np.float32)) @ turned
+        points = np.rint((piece.points + np.array([piece.x, piece.y], np.float32)) @ turned)
         alignment[piece.place] = tuple(range(len(strokes), len(strokes) + len(piece.lengths)))
         start = 0
         for length in piece.lengths:

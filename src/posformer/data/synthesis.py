@@ -1,0 +1,271 @@
+"""Made-up handwritten expressions, for training on the fly and as sets in CROHME's layout."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Collection, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from posformer.data.grammar import Grammar
+from posformer.data.inkset import InkDrawing, InkSource, load_ink
+from posformer.errors import PosformerError
+from posformer.ink.aligned import AlignedInk
+from posformer.ink.bank import SymbolBank
+from posformer.ink.glyphs import own_bank
+from posformer.ink.inkml import write_inkml
+from posformer.ink.layout import NATURAL, LayoutStyle, lay_out
+from posformer.ink.render import RenderStyle, picture_strokes, render_aligned
+from posformer.latex import STRUCTURE_TOKENS, Vocabulary, complexity
+
+__all__ = [
+    "SynthesisError",
+    "SynthesisSource",
+    "Synthesizer",
+    "in_pixels",
+    "open_synthesizer",
+    "read_range",
+    "write_set",
+]
+
+_NEW_TEXT_TRIES = 20
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the archive of a seed is the same at any time of day
+
+
+class SynthesisError(PosformerError):
+    """Expressions that cannot be made as asked."""
+
+
+@dataclass(frozen=True)
+class Synthesizer:
+    """Draws texts from a grammar and writes them with symbols of a bank."""
+
+    grammar: Grammar
+    bank: SymbolBank
+    levels: tuple[int, ...] = ()  # nested levels, drawn evenly; as the grammar has them if empty
+    lines: tuple[int, int] = (1, 1)  # fewest and most lines
+    max_tokens: int = 60  # of a line
+    style: LayoutStyle = NATURAL
+    known: frozenset[tuple[str, ...]] = frozenset()  # texts that are not new
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lines[0] <= self.lines[1]:
+            raise SynthesisError(f"lines {self.lines}: fewest and most, from 1, are needed")
+        if any(level < 0 for level in self.levels):
+            raise SynthesisError(f"levels {self.levels}: a nested level is 0 or more")
+
+    @classmethod
+    def from_ink(
+        cls, inks: Sequence[AlignedInk], vocabulary: Collection[str] | None = None
+    ) -> Synthesizer:
+        """Learn texts and symbols from aligned ink.
+
+        Args:
+            inks: Handwritten expressions.
+            vocabulary: The words that may be used; all by default.
+        """
+        bank = SymbolBank.from_inks(inks)
+        texts = [ink.tokens for ink in inks]
+        grammar = Grammar.fit(texts, _usable(bank, vocabulary))
+        return cls(grammar, bank, known=frozenset(texts))
+
+    @classmethod
+    def own(cls, vocabulary: Collection[str] | None = None) -> Synthesizer:
+        """With the project's own formulas and ink: needs no corpus."""
+        bank = own_bank()
+        return cls(Grammar.own(_usable(bank, vocabulary)), bank)
+
+    def make(
+        self,
+        rng: np.random.Generator,
+        level: int | None = None,
+        name: str = "",
+        seen: Collection[tuple[str, ...]] = (),
+    ) -> AlignedInk:
+        """A new expression.
+
+        Args:
+            rng: All chance comes from here.
+            level: Its nested level; drawn from `levels` by default.
+            name: Its name.
+            seen: Texts that are not new, beside those known; where no other is found in a few
+                tries, as among the shortest, a text may come again.
+
+        Returns:
+            Ink in whole numbers, about 100 to an x-height.
+        """
+        if level is None and self.levels:
+            level = self.levels[int(rng.integers(len(self.levels)))]
+        for _ in range(_NEW_TEXT_TRIES):
+            lines = int(rng.integers(self.lines[0], self.lines[1] + 1))
+            tokens = tuple(self.grammar.sample(rng, level, self.max_tokens, lines))
+            if tokens not in self.known and tokens not in seen:
+                break
+        return lay_out(tokens, self.bank, rng, self.style, name=name)
+
+
+def _usable(bank: SymbolBank, vocabulary: Collection[str] | None) -> frozenset[str]:
+    """The words that can be written, of those that may be."""
+    words = bank.tokens | STRUCTURE_TOKENS
+    return words if vocabulary is None else words.intersection(vocabulary)
+
+
+def open_synthesizer(
+    ink: str | os.PathLike[str] | None = None,
+    ink_split: str = "train",
+    vocabulary: str | os.PathLike[str] | None = None,
+    *,
+    levels: str = "",
+    lines: str = "1",
+    max_tokens: int = 60,
+) -> Synthesizer:
+    r"""A synthesizer as it is asked for in words.
+
+    Args:
+        ink: A set of InkML files, folder or archive; the project's own ink by default.
+        ink_split: Which part of it.
+        vocabulary: A file of the words that may be used, one a line; `\\` always may.
+        levels: Nested levels, such as `1-4`; any if empty.
+        lines: Numbers of lines, such as `2-4`.
+        max_tokens: No more tokens than this in a line.
+    """
+    words = None if vocabulary is None else Vocabulary.load(vocabulary).words
+    if ink is None:
+        synthesizer = Synthesizer.own(words)
+    else:
+        synthesizer = Synthesizer.from_ink(load_ink(ink, ink_split), words)
+    lowest, highest = read_range(levels) if levels else (0, -1)
+    return replace(
+        synthesizer,
+        levels=tuple(range(lowest, highest + 1)),
+        lines=read_range(lines),
+        max_tokens=max_tokens,
+    )
+
+
+def read_range(text: str) -> tuple[int, int]:
+    """Smallest and largest of a range such as `1-4`, or `3` for a single number."""
+    low, _, high = text.partition("-")
+    if not low.isdecimal() or (high and not high.isdecimal()) or int(high or low) < int(low):
+        raise SynthesisError(f"'{text}' is not a range such as 1-4")
+    return int(low), int(high or low)
+
+
+class SynthesisSource:
+    """Draws made-up training examples; see `Source`.
+
+    Every example is new each time it is drawn; the index says nothing.
+    """
+
+    def __init__(
+        self,
+        synthesizer: Synthesizer,
+        length: int,
+        template: InkSource | None = None,
+    ) -> None:
+        """Draw from a synthesizer.
+
+        Args:
+            synthesizer: What makes expressions.
+            length: How many examples an epoch has.
+            template: How ink becomes an example: style, scale, augmentation; its own ink is not
+                used. By default pictures look like CROHME's, with no augmentation.
+        """
+        self.synthesizer = synthesizer
+        self.length = length
+        self.template = template or InkSource((), RenderStyle(), scale_range=None)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def draw(self, index: int, rng: np.random.Generator) -> InkDrawing:
+        """Make up one example; nothing is rendered."""
+        ink = self.synthesizer.make(rng, name=f"synthetic-{index}")
+        source = copy(self.template)
+        source.inks = [in_pixels(ink)]
+        return source.draw(0, rng)
+
+
+def in_pixels(ink: AlignedInk) -> AlignedInk:
+    """Ink in the pixels of its CROHME picture."""
+    return replace(ink, strokes=picture_strokes(ink.strokes))
+
+
+def write_set(
+    path: str | os.PathLike[str],
+    synthesizer: Synthesizer,
+    count: int,
+    seed: int = 0,
+    split: str = "synthetic",
+) -> Iterator[AlignedInk]:
+    r"""Write a set of made-up expressions as a zip archive in CROHME's layout.
+
+    It holds `data/<split>/caption.txt`, `img/<name>.bmp`, `inkml/<name>.inkml` and `boxes.json`:
+    for every name its nested `level`, its `tokens` and for each of them the box in the picture
+    (left, top, right, bottom) or null. Levels take turns, so a set has as many of each. The
+    archive depends on the seed alone, byte for byte, and a longer set begins with a shorter one.
+
+    Args:
+        path: The archive.
+        synthesizer: What makes expressions.
+        count: How many.
+        seed: Other seeds give other sets.
+        split: Name of the set within the archive.
+
+    Yields:
+        Every expression once it is written; the archive is complete after the last.
+    """
+    captions: list[str] = []
+    boxes: dict[str, object] = {}
+    unfinished = Path(f"{os.fspath(path)}.part")
+    with zipfile.ZipFile(unfinished, "w") as archive:
+        for ink in _numbered(synthesizer, count, seed, split):
+            picture, places = render_aligned(in_pixels(ink))
+            _add(archive, f"data/{split}/img/{ink.name}.bmp", _bmp(picture))
+            _add(archive, f"data/{split}/inkml/{ink.name}.inkml", _inkml(ink))
+            captions.append(f"{ink.name}\t{' '.join(ink.tokens)}\n")
+            boxes[ink.name] = {
+                "level": complexity(ink.tokens),
+                "tokens": ink.tokens,
+                "boxes": [None if np.isnan(box[0]) else box.tolist() for box in places],
+            }
+            yield ink
+        _add(archive, f"data/{split}/caption.txt", "".join(captions).encode())
+        _add(archive, f"data/{split}/boxes.json", json.dumps(boxes).encode())
+    unfinished.replace(path)
+
+
+def _numbered(synthesizer: Synthesizer, count: int, seed: int, split: str) -> Iterator[AlignedInk]:
+    seen: set[tuple[str, ...]] = set()
+    levels = synthesizer.levels or (None,)
+    for number in range(count):
+        rng = np.random.default_rng([seed, number])
+        level = levels[number % len(levels)]
+        ink = synthesizer.make(rng, level, f"{split}_{number:06d}", seen)
+        seen.add(ink.tokens)
+        yield ink
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    entry = zipfile.ZipInfo(name, _EPOCH)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.create_system = 3  # else the archive would tell the system it was made on
+    entry.external_attr = 0o644 << 16
+    archive.writestr(entry, data, compresslevel=1)
+
+
+def _bmp(picture: np.ndarray) -> bytes:
+    return bytes(cv2.imencode(".bmp", picture)[1])
+
+
+def _inkml(ink: AlignedInk) -> bytes:
+    stream = io.BytesIO()
+    write_inkml(ink, stream)
+    return stream.getvalue()
