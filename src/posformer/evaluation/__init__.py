@@ -6,7 +6,6 @@ from posformer.evaluation.measures import (
     Scores,
     edit_distances,
     evaluate_pairs,
-    is_valid_syntax,
 )
 from posformer.evaluation.predictions import (
     Prediction,
@@ -23,7 +22,6 @@ __all__ = [
     "Scores",
     "edit_distances",
     "evaluate_pairs",
-    "is_valid_syntax",
     "markdown_table",
     "read_predictions",
     "remarks",

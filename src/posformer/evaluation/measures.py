@@ -14,7 +14,7 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from posformer.errors import PosformerError
-from posformer.latex import LatexError, encode_forest
+from posformer.latex import encode_forest, is_valid
 
 __all__ = [
     "EvaluationError",
@@ -22,7 +22,6 @@ __all__ = [
     "Scores",
     "edit_distances",
     "evaluate_pairs",
-    "is_valid_syntax",
     "wilson_interval",
 ]
 
@@ -72,7 +71,7 @@ class Scores:
     cer: float
     """Sum of edit distances over sum of true lengths, a fraction."""
     syntax_validity: float
-    """Per cent of predictions that are well-formed LaTeX, right or wrong."""
+    """Per cent of predictions that are well-formed LaTeX, right or wrong; an empty one is not."""
     by_level: tuple[Row, ...]
     """By the nested level of the truth."""
     by_length: tuple[Row, ...]
@@ -117,7 +116,7 @@ def evaluate_pairs(truths: Sequence[Sequence[str]], predictions: Sequence[Sequen
         le2=_percent(distances <= 2),
         le3=_percent(distances <= 3),
         cer=float(distances.sum() / lengths.sum()),
-        syntax_validity=_percent(is_valid_syntax(prediction) for prediction in predictions),
+        syntax_validity=_percent(bool(guess) and is_valid(guess) for guess in predictions),
         by_level=_rows(right, levels, step=1),
         by_length=_rows(right, lengths - 1, step=_LENGTH_STEP, offset=1),
     )
@@ -139,14 +138,6 @@ def edit_distances(
     """Count for each pair the tokens to insert, delete or replace; int64 (pairs)."""
     pairs = zip(truths, predictions, strict=True)
     return np.array([Levenshtein.distance(truth, guess) for truth, guess in pairs], dtype=np.int64)
-
-
-def is_valid_syntax(tokens: Sequence[str]) -> bool:
-    """Tell whether an expression is well formed: not empty, and all that opens is closed."""
-    try:
-        return len(encode_forest(tokens)) > 0
-    except LatexError:
-        return False
 
 
 def wilson_interval(right: int, count: int) -> tuple[float, float]:
