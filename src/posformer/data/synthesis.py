@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import zipfile
@@ -20,7 +19,7 @@ from posformer.errors import PosformerError
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.bank import SymbolBank
 from posformer.ink.glyphs import own_bank
-from posformer.ink.inkml import write_inkml
+from posformer.ink.inkml import inkml_bytes
 from posformer.ink.layout import NATURAL, LayoutStyle, lay_out
 from posformer.ink.render import RenderStyle, picture_strokes, render_aligned
 from posformer.latex import STRUCTURE_TOKENS, Vocabulary, complexity
@@ -229,7 +228,7 @@ def write_set(
         for ink in _numbered(synthesizer, count, seed, split):
             picture, places = render_aligned(in_pixels(ink))
             _add(archive, f"data/{split}/img/{ink.name}.bmp", _bmp(picture))
-            _add(archive, f"data/{split}/inkml/{ink.name}.inkml", _inkml(ink))
+            _add(archive, f"data/{split}/inkml/{ink.name}.inkml", inkml_bytes(ink))
             captions.append(f"{ink.name}\t{' '.join(ink.tokens)}\n")
             boxes[ink.name] = {
                 "level": complexity(ink.tokens),
@@ -246,7 +245,7 @@ def _numbered(synthesizer: Synthesizer, count: int, seed: int, split: str) -> It
     seen: set[tuple[str, ...]] = set()
     levels = synthesizer.levels or (None,)
     for number in range(count):
-        rng = np.random.default_rng([seed, number])
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
         level = levels[number % len(levels)]
         ink = synthesizer.make(rng, level, f"{split}_{number:06d}", seen)
         seen.add(ink.tokens)
@@ -263,9 +262,3 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 def _bmp(picture: np.ndarray) -> bytes:
     return bytes(cv2.imencode(".bmp", picture)[1])
-
-
-def _inkml(ink: AlignedInk) -> bytes:
-    stream = io.BytesIO()
-    write_inkml(ink, stream)
-    return stream.getvalue()

@@ -73,6 +73,7 @@ class SymbolBank:
         self._points, self._lengths, self._rows = points, lengths, rows
         self._first_stroke = np.concatenate([[0], np.cumsum(strokes)]).astype(np.int64)
         self._first_point = np.concatenate([[0], np.cumsum(lengths)])[self._first_stroke]
+        self._extents = np.maximum.reduceat(points, self._first_point[:-1])
         self._token_of, self._writer_of = tuple(tokens), tuple(writers)
         self._cache: dict[int, SymbolSample] = {}
         self._neighbours: dict[tuple[str, str], tuple[int, ...]] = {}
@@ -88,7 +89,19 @@ class SymbolBank:
         self._by_pair = {pair: tuple(places) for pair, places in by_pair.items()}
         self.tokens: frozenset[str] = frozenset(by_token)
         self.writers: tuple[str, ...] = tuple(sorted(set(self._writer_of)))
-        self._habits = _habits(self)
+        self._habits = self._measure_habits()
+
+    def _measure_habits(self) -> dict[str, np.ndarray]:
+        """How each writer writes: width and point spacing of symbols, on a logarithmic scale."""
+        units = self._rows[:, 0]
+        spacing = self._extents.sum(axis=1) / np.diff(self._first_point)
+        habits = np.log(
+            np.stack([0.2 + self._extents[:, 0] / units, 1e-3 + spacing / units], axis=1)
+        )
+        places: dict[str, list[int]] = defaultdict(list)
+        for place, writer in enumerate(self._writer_of):
+            places[writer].append(place)
+        return {writer: np.median(habits[mine], axis=0) for writer, mine in places.items()}
 
     @classmethod
     def from_samples(cls, samples: Iterable[SymbolSample]) -> SymbolBank:
@@ -166,10 +179,11 @@ class SymbolBank:
         """Samples of a token by the writers whose hand is nearest to this one's."""
         key = (token, writer)
         if key not in self._neighbours:
-            owners = sorted({self._writer_of[place] for place in self._by_token.get(token, ())})
-            mine = self._habits.get(writer)
-            if mine is not None:
-                owners.sort(key=lambda other: float(np.abs(self._habits[other] - mine).sum()))
+            owners = [other for other in self.writers if (token, other) in self._by_pair]
+            if writer in self._habits and owners:
+                theirs = np.array([self._habits[other] for other in owners])
+                distances = np.abs(theirs - self._habits[writer]).sum(axis=1)
+                owners = [owners[n] for n in np.argsort(distances, kind="stable").tolist()]
             self._neighbours[key] = tuple(
                 place for other in owners[:nearest] for place in self._by_pair[token, other]
             )
@@ -177,19 +191,18 @@ class SymbolBank:
 
     def _sample(self, place: int) -> SymbolSample:
         first, last = self._first_point[place], self._first_point[place + 1]
-        points = self._points[first:last]
-        width, height = points.max(axis=0)
-        unit, baseline = self._rows[place]
+        width, height = self._extents[place].tolist()
+        unit, baseline = self._rows[place].tolist()
         strokes = self._lengths[self._first_stroke[place] : self._first_stroke[place + 1]]
         return SymbolSample(
             token=self._token_of[place],
             writer=self._writer_of[place],
-            points=points,
+            points=self._points[first:last],
             lengths=tuple(strokes.tolist()),
-            width=float(width),
-            height=float(height),
-            unit=float(unit),
-            baseline=float(baseline),
+            width=width,
+            height=height,
+            unit=unit,
+            baseline=baseline,
         )
 
 
@@ -269,17 +282,3 @@ def _plausible(sample: SymbolSample) -> bool:
     if usual.height < 0.5:
         return sample.unit > 0 and sample.relative_height < 2.0
     return 0.4 < sample.relative_height / usual.height < 2.5
-
-
-def _habits(bank: SymbolBank, enough: int = 40) -> dict[str, np.ndarray]:
-    """How each writer writes: width and point spacing of symbols, on a logarithmic scale."""
-    shapes: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for place, writer in enumerate(bank._writer_of):
-        if len(shapes[writer]) < enough:
-            sample = bank._sample(place)
-            spacing = (sample.width + sample.height) / len(sample.points)
-            shapes[writer].append((0.2 + sample.width / sample.unit, spacing / sample.unit))
-    return {
-        writer: np.log(np.median(np.array(values), axis=0) + 1e-3)
-        for writer, values in shapes.items()
-    }

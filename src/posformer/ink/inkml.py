@@ -262,8 +262,13 @@ def _math_node(element: Xml.Element) -> MathNode:
     return MathNode(_tag(element), text, _id(element), tuple(children))
 
 
-def write_inkml(ink: Ink | AlignedInk, path: str | os.PathLike[str] | BinaryIO) -> None:
-    """Write ink as InkML in CROHME's dialect, to a path or an open binary file.
+def write_inkml(ink: Ink | AlignedInk, path: str | os.PathLike[str]) -> None:
+    """Write ink as an InkML file; see `inkml_bytes`."""
+    Path(path).write_bytes(inkml_bytes(ink))
+
+
+def inkml_bytes(ink: Ink | AlignedInk) -> bytes:
+    """Ink as InkML in CROHME's dialect.
 
     Of aligned ink the tokens become the LaTeX truth and every token with ink becomes a group, so
     that `read_inkml` finds both again.
@@ -290,7 +295,8 @@ def write_inkml(ink: Ink | AlignedInk, path: str | os.PathLike[str] | BinaryIO) 
         trace.text = ", ".join(f"{x:.10g} {y:.10g}" for x, y in points.tolist())
     _write_groups(root, symbols, first=len(ink.strokes))
     Xml.indent(root)
-    Xml.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+    text = Xml.tostring(root, encoding="unicode")
+    return f"<?xml version='1.0' encoding='utf-8'?>\n{text}".encode()
 
 
 def _write_head(root: Xml.Element, ink: Ink | AlignedInk, truth: str | None) -> None:

@@ -194,11 +194,13 @@ class _Scribe:
         writer: str,
     ) -> None:
         self.tokens, self.bank, self.rng, self.style, self.writer = tokens, bank, rng, style, writer
+        self.normals: list[float] = []
 
     def noise(self, spread: float) -> float:
         """A length that strays from 0, but never far."""
-        drawn = max(-2.5, min(2.5, float(self.rng.standard_normal())))
-        return drawn * spread * self.style.irregularity
+        if not self.normals:
+            self.normals = np.clip(self.rng.standard_normal(64), -2.5, 2.5).tolist()
+        return self.normals.pop() * spread * self.style.irregularity
 
     def factor(self, spread: float) -> float:
         return math.exp(self.noise(spread))
