@@ -68,9 +68,11 @@ def train(
         typer.Argument(metavar="[KEY=VALUE]...", help="Settings to change, such as epochs=10."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder of the run; runs/NAME if not given.")
+        Path | None, typer.Option("--output", "-o", help="Folder of the run; by default runs/NAME.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint.")
+    ] = False,
     init: Annotated[
         Path | None,
         typer.Option("--init", metavar="MODEL", help="Start from the weights of another model."),

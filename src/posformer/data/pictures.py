@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, overload
 
-import cv2
 import numpy as np
 
 from posformer.data.decoding import Polarity, decode_picture, read_size
 from posformer.data.files import DataError, Files, open_files
 from posformer.data.layouts import PICTURE_SUFFIXES, Split, find_splits, pick_split
+from posformer.ink.render import resample
+from posformer.ink.sizing import ink_box
 
 __all__ = [
     "DataError",
@@ -295,16 +296,7 @@ class PictureDrawing:
         if self.box:
             left, top, right, bottom = self.box
             picture = picture[top:bottom, left:right]
-        return _resized(picture, self.height, self.width), None
-
-
-def _resized(picture: np.ndarray, height: int, width: int) -> np.ndarray:
-    if picture.shape == (height, width):
-        return np.ascontiguousarray(picture)
-    # Averaging keeps thin strokes when a picture shrinks; growing needs no more than blending.
-    shrinks = height * width < picture.size
-    method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(picture, (width, height), interpolation=method))
+        return resample(np.ascontiguousarray(picture), self.height, self.width), None
 
 
 class PictureSource:
@@ -374,19 +366,4 @@ class PictureSource:
         if self.crop_margin is None:
             return None
         pictures = (self.pictures.picture(index) for index in range(len(self)))
-        return [_ink_box(picture, self.crop_margin) for picture in pictures]
-
-
-def _ink_box(picture: np.ndarray, margin: int) -> tuple[int, int, int, int]:
-    """Find the ink and what of the margin around it is kept; all of a picture without ink."""
-    height, width = picture.shape
-    left, top, ink_width, ink_height = cv2.boundingRect((picture > 127).astype(np.uint8))
-    if not ink_width:
-        return 0, 0, width, height
-    right, bottom = left + ink_width, top + ink_height
-    return (
-        max(left - margin, 0),
-        max(top - margin, 0),
-        min(right + margin, width),
-        min(bottom + margin, height),
-    )
+        return [ink_box(picture, self.crop_margin) for picture in pictures]

@@ -8,6 +8,7 @@ from posformer.model.config import (
     DecoderConfig,
     EncoderConfig,
     ModelConfig,
+    PictureConfig,
     PositionConfig,
     RefinementConfig,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "DecoderConfig",
     "EncoderConfig",
     "ModelConfig",
+    "PictureConfig",
     "PositionConfig",
     "RefinementConfig",
 ]

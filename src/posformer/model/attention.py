@@ -1,7 +1,7 @@
 """Attention refinement with implicit attention correction.
 
-Coverage is what the attention has already looked at. Steps that write a structure symbol look at much and
-write nothing, so the correction leaves their attention out of the sum.
+Coverage is what the attention has already looked at. Steps that write a structure symbol look at
+much and write nothing, so the correction leaves their attention out of the sum.
 """
 
 from typing import NamedTuple

@@ -12,14 +12,15 @@ _CELL = 16  # the encoder's map has one cell for 16×16 pixels
 def pad_pictures(pictures: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Puts pictures into one batch.
 
-    Each picture is first padded with paper to whole cells; that much counts as the picture. What is added
-    beyond, to bring all to one size, is padding.
+    Each picture is first padded with paper to whole cells; that much counts as the picture. What is
+    added beyond, to bring all to one size, is padding.
 
     Args:
         pictures: uint8 (height, width) each, 255 is ink.
 
     Returns:
-        float32 (pictures, 1, height, width) with ink 1, and bool (pictures, height, width), true on padding.
+        float32 (pictures, 1, height, width) with ink 1, and bool (pictures, height, width), true on
+        padding.
     """
     sizes = -(-np.array([picture.shape for picture in pictures]) // _CELL) * _CELL
     height, width = sizes.max(axis=0)

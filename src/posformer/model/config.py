@@ -12,6 +12,7 @@ __all__ = [
     "DecoderConfig",
     "EncoderConfig",
     "ModelConfig",
+    "PictureConfig",
     "PositionConfig",
     "RefinementConfig",
     "from_dict",
@@ -20,6 +21,15 @@ __all__ = [
 
 class ConfigError(PosformerError):
     """A setting that is unknown, missing or of the wrong kind."""
+
+
+@dataclass(frozen=True)
+class PictureConfig:
+    """The size in which a model is given its pictures."""
+
+    scale: float = 1.0  # against CROHME's pictures
+    margin: int | None = None  # pixels, before scaling, left around the ink; None: all there is
+    max_pixels: int = 320_000  # larger pictures are made smaller
 
 
 @dataclass(frozen=True)
@@ -34,10 +44,10 @@ class EncoderConfig:
 
 @dataclass(frozen=True)
 class RefinementConfig:
-    """Attention refinement; with structure tokens left out it is the implicit attention correction."""
+    """Attention refinement; leaving structure tokens out is the implicit attention correction."""
 
     channels: int = 32  # of the 5x5 convolution over the attention of the past
-    # Tokens whose attention is not counted as coverage: None for all tokens without ink, () is CoMER.
+    # Tokens whose attention is no coverage; None: all without ink, (): none, as in CoMER.
     structure: tuple[str, ...] | None = None
     masked_by: Literal["decoded", "fed"] = (
         "decoded"  # the authors' program masks by the token fed in
@@ -74,6 +84,7 @@ class ModelConfig:
     """A whole recogniser, its vocabulary apart."""
 
     name: str = "posformer"  # which architecture
+    picture: PictureConfig = field(default_factory=PictureConfig)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     position: PositionConfig | None = field(

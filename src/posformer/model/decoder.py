@@ -1,11 +1,12 @@
 """The Transformer decoder: reads the image memory and writes tokens, one step or many at a time.
 
-Training, decoding with caches and rescoring are the same function: it takes any number of new steps and what
-was kept from the steps before them. Rows of a picture (its two directions in training, its hypotheses in
-search) share the picture's keys and values.
+Training, decoding with caches and rescoring are the same function: it takes any number of new steps
+and what was kept from the steps before them. Rows of a picture (its two directions in training, its
+hypotheses in search) share the picture's keys and values.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -52,7 +53,7 @@ class _SelfAttention(nn.Module):
         self.out = nn.Linear(config.width, config.width)
 
     def forward(self, states: Tensor, past: LayerState | None) -> tuple[Tensor, Tensor, Tensor]:
-        pictures, rows, steps, width = states.shape
+        pictures, rows, steps, _ = states.shape
         split = self.query_key_value(states).view(pictures, rows, steps, 3, self.heads, -1)
         query, key, value = split.permute(3, 0, 1, 4, 2, 5)
         if past is not None:
@@ -78,7 +79,7 @@ class _ImageAttention(nn.Module):
         self.dropout = nn.Dropout(config.attention_dropout)
 
     def remember(self, cells: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (pictures, heads, cells, width of a head) of cells (pictures, cells, width)."""
+        """Keys and values (pictures, heads, cells, …) of cells (pictures, cells, width)."""
         split = self.key_value(cells).view(*cells.shape[:2], 2, self.heads, -1)
         keys, values = split.permute(2, 0, 3, 1, 4)
         return keys, values
@@ -106,12 +107,14 @@ class _Layer(nn.Module):
         self.image_attention = _ImageAttention(config)
         self.expand = nn.Linear(config.width, config.feedforward)
         self.contract = nn.Linear(config.feedforward, config.width)
-        self.norms = nn.ModuleList(nn.LayerNorm(config.width) for _ in range(3))
+        self.self_norm = nn.LayerNorm(config.width)
+        self.image_norm = nn.LayerNorm(config.width)
+        self.final_norm = nn.LayerNorm(config.width)
         self.dropout = nn.Dropout(config.dropout)
 
     def feed_forward(self, states: Tensor) -> Tensor:
         hidden = self.dropout(F.relu(self.expand(states), inplace=True))
-        return self.norms[2](states + self.dropout(self.contract(hidden)))
+        return self.final_norm(states + self.dropout(self.contract(hidden)))
 
 
 class DecoderStack(nn.Module):
@@ -124,10 +127,13 @@ class DecoderStack(nn.Module):
         refinement = config.refinement
         self.refinement = Refinement(config.heads, refinement) if refinement else None
 
+    def _layers(self) -> Iterator[_Layer]:
+        return cast(Iterator[_Layer], iter(self.layers))
+
     def remember(self, features: Features) -> ImageMemory:
         """The image memory of a batch of pictures."""
         cells = features.cells.flatten(1, 2)
-        pairs = [layer.image_attention.remember(cells) for layer in self.layers]
+        pairs = [layer.image_attention.remember(cells) for layer in self._layers()]
         return ImageMemory([k for k, _ in pairs], [v for _, v in pairs], features.padding)
 
     def forward(
@@ -151,10 +157,10 @@ class DecoderStack(nn.Module):
         attention: list[Tensor] = []
         raw_attention: list[Tensor] = []
         kept: list[LayerState] = []
-        for number, layer in enumerate(self.layers):
+        for number, layer in enumerate(self._layers()):
             behind = past[number] if past else None
             mixed, keys, values = layer.self_attention(states, behind)
-            states = layer.norms[0](states + layer.dropout(mixed))
+            states = layer.self_norm(states + layer.dropout(mixed))
             look = layer.image_attention
             raw = look.scores(states, memory.keys[number], memory.padding)
             weights = raw.softmax(-1)
@@ -169,7 +175,7 @@ class DecoderStack(nn.Module):
             attention.append(weights)
             kept.append(LayerState(keys, values, coverage))
             mixed = look.mix(weights, memory.values[number])
-            states = layer.feed_forward(layer.norms[1](states + layer.dropout(mixed)))
+            states = layer.feed_forward(layer.image_norm(states + layer.dropout(mixed)))
         return StackOutput(states, attention, raw_attention, kept)
 
 

@@ -1,6 +1,6 @@
 """DenseNet-B: a picture to a map of features, one cell for 16×16 pixels."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -100,7 +100,7 @@ class DenseNet(nn.Module):
         padding = _halved(_halved(padding))
         for number, block in enumerate(self.blocks):
             inside = self._inside(padding, maps)
-            for layer in block:
+            for layer in cast(nn.ModuleList, block):
                 maps = layer(maps, inside)
             if number < len(self.transitions):
                 maps = self.transitions[number](maps)

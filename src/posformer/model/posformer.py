@@ -1,4 +1,4 @@
-"""PosFormer, put together; CoMER, BTTR and the plain Transformer are the same class with other settings."""
+"""PosFormer, put together; with other settings it is CoMER, BTTR or the plain Transformer."""
 
 from typing import NamedTuple
 
@@ -27,6 +27,8 @@ class TrainingOutput(NamedTuple):
 class PosFormer(nn.Module):
     """A picture to tokens. `encode` and `step` are inference; `forward` is training."""
 
+    entity: Tensor  # float (words): 1 where a word's attention counts as coverage
+
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
@@ -40,7 +42,7 @@ class PosFormer(nn.Module):
         self.register_buffer("entity", _entities(config, vocabulary), persistent=False)
 
     def encode(self, pictures: Tensor, padding: Tensor) -> ImageMemory:
-        """The memory of pictures (pictures, 1, height, width); `padding` is true outside of them."""
+        """The memory of pictures (pictures, 1, height, width); `padding` is true outside."""
         return self.decoder.stack.remember(self.encoder(pictures, padding))
 
     def step(
@@ -59,8 +61,8 @@ class PosFormer(nn.Module):
             pictures: float (pictures, 1, height, width).
             padding: bool (pictures, height, width), true outside the picture.
             tokens: int64 (pictures, rows, steps), each row a direction.
-            identifiers: float (pictures, rows, steps, letters) of the tokens fed in, for the forms of the
-                position forest that take them.
+            identifiers: float (pictures, rows, steps, letters) of the tokens fed in, for the
+                forms of the position forest that take them.
         """
         features = self.encoder(pictures, padding)
         memory = self.decoder.stack.remember(features)

@@ -26,8 +26,8 @@ def _head(width: int, hidden: int, classes: int) -> nn.Sequential:
 class PositionHead(nn.Module):
     """Two heads, and what they need in front of them in the chosen form.
 
-    `heads` reads the recognition decoder's states; `shared` and `separate` embed the identifiers that are
-    fed in and run them through the recognition decoder's layers or through layers of their own.
+    `heads` reads the recognition decoder's states; `shared` and `separate` embed the identifiers
+    that are fed in and run them through the recognition decoder's layers or layers of their own.
     """
 
     def __init__(self, config: PositionConfig, decoder: DecoderConfig) -> None:

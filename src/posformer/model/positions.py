@@ -27,7 +27,7 @@ def symbol_positions(start: int, steps: int, width: int, like: Tensor) -> Tensor
 
 
 def cell_positions(padding: Tensor, width: int) -> Tensor:
-    """Positions of cells, normalised to the unpadded size, so that a picture's scale does not matter.
+    """Positions of cells, normalised to the unpadded size.
 
     Args:
         padding: bool (pictures, rows, columns), true outside the picture.

@@ -1,7 +1,7 @@
 """Reads the checkpoints that the authors of CoMER and PosFormer publish.
 
-Such a file is a pickle that may name any class. Here only tensors are rebuilt; every other name becomes an
-inert stand-in, so that no code from the file runs.
+Such a file is a pickle that may name any class. Here only tensors are rebuilt; every other name
+becomes an inert stand-in, so that no code from the file runs.
 """
 
 import pickle
@@ -34,7 +34,7 @@ class CheckpointError(PosformerError):
 
 
 class _StandIn:
-    """Takes the place of an object whose class is not loaded; accepts any state and does nothing."""
+    """Takes the place of an object whose class is not loaded; accepts anything, does nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
@@ -169,7 +169,9 @@ _RENAMES = [
     (r"\.multihead_attn\.out_proj\.", ".image_attention.out."),
     (r"\.linear1\.", ".expand."),
     (r"\.linear2\.", ".contract."),
-    (r"(layers\.\d+)\.norm(\d)\.", lambda found: f"{found[1]}.norms.{int(found[2]) - 1}."),
+    (r"(layers\.\d+)\.norm1\.", r"\1.self_norm."),
+    (r"(layers\.\d+)\.norm2\.", r"\1.image_norm."),
+    (r"(layers\.\d+)\.norm3\.", r"\1.final_norm."),
     (r"^encoder\.feature_proj\.", "encoder.project."),
     (r"^encoder\.model\.conv1\.", "encoder.net.stem."),
     (r"^encoder\.model\.norm1\.", "encoder.net.stem_norm."),
@@ -201,7 +203,7 @@ def _renamed(name: str) -> str | None:
 
 
 def _split_image_projections(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Their joint projection for image attention becomes one for queries and one for keys and values."""
+    """Split their joint projection of image attention into queries, and keys with values."""
     result: dict[str, Tensor] = {}
     for name, value in weights.items():
         found = re.fullmatch(r"(.*)\.multihead_attn\.in_proj_(weight|bias)", name)

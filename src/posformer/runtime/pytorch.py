@@ -16,7 +16,7 @@ __all__ = ["PyTorchStepModel", "State", "encode_pictures"]
 
 
 class State(NamedTuple):
-    """Where a number of hypotheses stand: their pictures, and what the layers keep of their tokens."""
+    """Where hypotheses stand: their pictures, and what the layers keep of their tokens."""
 
     memory: ImageMemory
     kept: list[LayerState] | None  # None before the first token
@@ -34,7 +34,7 @@ class PyTorchStepModel:
 
     @torch.inference_mode()
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
-        """Log-probabilities (pictures, rows, steps, words) behind tokens (pictures, rows, steps)."""
+        """Log-probabilities (pictures, rows, steps, words) of what follows the tokens."""
         fed = torch.from_numpy(np.ascontiguousarray(tokens)).to(state.memory.padding.device)
         scores, kept = self._model.step(fed, state.memory, state.kept)
         return scores.cpu().numpy(), State(state.memory, kept)

@@ -1,7 +1,7 @@
 """Keeps large blocks of memory with the process between steps.
 
-glibc gives large tensors back to the system when they are freed and faults them in again at the next step, which
-cost half of the time of a training step on a CPU. These two settings stop that; elsewhere nothing happens.
+glibc gives large tensors back to the system when they are freed and faults them in again at the
+next step, which took half of the time of a training step on a CPU. Two settings stop that.
 """
 
 import ctypes

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,7 +48,7 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same on a device."""
-        moved = {
+        moved: dict[str, Any] = {
             item.name: value.to(device, non_blocking=True)
             for item in fields(self)
             if isinstance(value := getattr(self, item.name), Tensor)
@@ -164,7 +165,7 @@ def _centres(count: int) -> np.ndarray:
 
 
 def _symbol_cells(boxes: np.ndarray, words: np.ndarray, height: int, width: int) -> np.ndarray:
-    """The word whose box covers the centre of each cell, the smaller box winning; int (height, width)."""
+    """The word whose box covers the centre of each cell, the smaller box winning."""
     middle = (boxes[:, :2] + boxes[:, 2:]) / 2
     # A box at least one cell wide and high covers at least one centre: thin bars are not lost.
     half = np.maximum((boxes[:, 2:] - boxes[:, :2]) / 2, STRIDE / 2)

@@ -41,8 +41,8 @@ def total_loss(parts: dict[str, Tensor], config: LossConfig, epoch: float = 0.0)
 def _mean(total: Tensor, count: Tensor) -> Tensor:
     """Total / count, with the count averaged over all processes.
 
-    Gradients are averaged over processes; dividing by the mean count makes that average equal to the
-    gradient of one process that sees all examples.
+    Gradients are averaged over processes; dividing by the mean count makes that average equal to
+    the gradient of one process that sees all examples.
     """
     if dist.is_available() and dist.is_initialized():
         count = count.clone()

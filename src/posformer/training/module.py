@@ -33,12 +33,10 @@ class TrainingModule(L.LightningModule):
         self.seen = 0  # examples of all epochs and processes so far: what the schedules go by
         self.batches_done = 0  # of this epoch
         self._size = 0  # examples of the batch at hand
-        self.validation = torch.nn.ModuleDict(
-            {
-                name: MeanMetric()
-                for name in ("loss", "exprate", "exprate_backward", "token_accuracy")
-            }
-        )
+        self.loss_metric = MeanMetric()
+        self.exprate = MeanMetric()  # left to right, greedy
+        self.exprate_backward = MeanMetric()
+        self.token_accuracy = MeanMetric()
 
     @property
     def progress(self) -> float:
@@ -82,14 +80,20 @@ class TrainingModule(L.LightningModule):
         counts = batch.targets != IGNORE
         right = (output.logits.argmax(-1) == batch.targets) | ~counts
         whole = right.all(-1).float()
-        self.validation["loss"].update(loss, len(batch.names))
-        self.validation["exprate"].update(whole[:, 0] * 100)
-        self.validation["exprate_backward"].update(whole[:, -1] * 100)
-        self.validation["token_accuracy"].update(right[counts].float() * 100)
+        self.loss_metric.update(loss, len(batch.names))
+        self.exprate.update(whole[:, 0] * 100)
+        self.exprate_backward.update(whole[:, -1] * 100)
+        self.token_accuracy.update(right[counts].float() * 100)
 
     def on_validation_epoch_end(self) -> None:
         """Logs the measures of the whole validation set."""
-        for name, metric in self.validation.items():
+        measures = {
+            "loss": self.loss_metric,
+            "exprate": self.exprate,
+            "exprate_backward": self.exprate_backward,
+            "token_accuracy": self.token_accuracy,
+        }
+        for name, metric in measures.items():
             self.log(f"val/{name}", metric.compute(), prog_bar=name == "exprate")
             metric.reset()
 

@@ -29,10 +29,7 @@ class DataConfig:
     limit: int | None = None  # use only so many training examples
     validation_limit: int | None = None
     vocabulary: str | None = None  # file of words; None: the words of the training captions
-    scale: float = 1.0  # working size of pictures against CROHME's
-    margin: int | None = None  # paper left around the ink, in pixels; None: as the picture is
     scale_range: tuple[float, float] | None = (0.7, 1.4)  # scale augmentation
-    max_pixels: int = 320_000  # larger pictures are made smaller
     warp: float = 0.0  # strength of stroke augmentation (ink only); 1 is natural variation
     exchange: float = 0.0  # chance that the letters and digits of an expression are exchanged
     graft: float = 0.0  # chance that a subtree is replaced by one of another expression
@@ -111,7 +108,7 @@ def load_recipe(path: Path, overrides: list[str] | None = None) -> Recipe:
     """Reads a recipe.
 
     Args:
-        path: YAML; `base: other.yaml` takes another recipe (beside this one) and says only what differs.
+        path: YAML; with `base: other.yaml` it says only what differs from the recipe beside it.
         overrides: `key=value` with dotted keys, such as `optimizer.learning_rate=3e-4`.
     """
     values = _read(path, ())

@@ -21,7 +21,6 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from posformer.latex import Vocabulary
 from posformer.training.allocator import keep_memory
 from posformer.training.batch import Batch, Collator
 from posformer.training.module import TrainingError, TrainingModule
@@ -41,7 +40,9 @@ class RecipeData(L.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader[Batch]:
         """The batches of the epoch the trainer is in, from where a resumed run stopped."""
-        module, trainer = self.trainer.lightning_module, self.trainer  # type: ignore[union-attr]
+        trainer = self.trainer
+        assert trainer is not None
+        module = trainer.lightning_module
         assert isinstance(module, TrainingModule)
         return self._loader(
             self._stream(
@@ -135,8 +136,7 @@ def train(
     folder: Path,
     *,
     resume: bool = False,
-    init: TrainingModule | None = None,
-    vocabulary: Vocabulary | None = None,
+    init: Path | None = None,
 ) -> TrainingModule:
     """Trains, and leaves checkpoints, curves and the recipe in `folder`.
 
@@ -144,8 +144,7 @@ def train(
         recipe: what to do.
         folder: of the run; `last.ckpt` in it is what `resume` goes on from.
         resume: go on from `last.ckpt`.
-        init: not used when resuming: a module whose weights to start from.
-        vocabulary: of the model to start from.
+        init: a model whose weights to start from; words that it does not know are added to it.
     """
     last = folder / "last.ckpt"
     if resume and not last.exists():
@@ -155,8 +154,8 @@ def train(
     keep_memory()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
-    examples = open_examples(recipe.data, vocabulary)
-    module = init or TrainingModule(recipe, examples.vocabulary, len(examples.train))
+    examples = open_examples(recipe.data, recipe.model.picture)
+    module = TrainingModule(recipe, examples.vocabulary, len(examples.train))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe.to_dict(), sort_keys=False))
     trainer = _trainer(recipe, folder)
@@ -176,6 +175,7 @@ def _trainer(recipe: Recipe, folder: Path) -> L.Trainer:
         devices=recipe.devices,
         num_nodes=recipe.nodes,
         max_epochs=recipe.epochs,
+        strategy="ddp" if recipe.devices * recipe.nodes > 1 else "auto",
         max_time=timedelta(minutes=recipe.max_minutes) if recipe.max_minutes else None,
         check_val_every_n_epoch=recipe.validate_every,
         gradient_clip_val=recipe.optimizer.clip,

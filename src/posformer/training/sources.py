@@ -1,13 +1,19 @@
 """The training and validation examples that a recipe asks for."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from posformer.data import PictureSet, PictureSource, Source, open_pictures
+import numpy as np
+
+from posformer.data import Drawing, PictureSource, Source, list_splits, open_pictures
+from posformer.data.inkset import InkSource, drop_known_texts, load_ink
+from posformer.ink import Exchange, RenderStyle, StrokeAugmentation
 from posformer.latex import Vocabulary
-from posformer.model.config import ConfigError
+from posformer.model.config import ConfigError, PictureConfig
 from posformer.training.recipe import DataConfig
 
-__all__ = ["Examples", "open_examples"]
+__all__ = ["Examples", "MixedSource", "open_examples"]
 
 
 @dataclass(frozen=True)
@@ -20,45 +26,92 @@ class Examples:
     with_ink: bool  # whether boxes of the symbols are known
 
 
-def open_examples(config: DataConfig, vocabulary: Vocabulary | None = None) -> Examples:
+@dataclass(frozen=True)
+class MixedSource:
+    """A source whose examples give way, now and then, to those of another."""
+
+    usual: Source
+    other: Source
+    share: float  # of examples that come from the other one
+
+    def __len__(self) -> int:
+        return len(self.usual)
+
+    def draw(self, index: int, rng: np.random.Generator) -> Drawing:
+        """One of the two."""
+        if rng.random() < self.share:
+            return self.other.draw(int(rng.integers(len(self.other))), rng)
+        return self.usual.draw(index, rng)
+
+
+def open_examples(
+    config: DataConfig, picture: PictureConfig, vocabulary: Vocabulary | None = None
+) -> Examples:
     """Opens the data sets of a recipe.
 
     Args:
         config: the recipe's `data`.
-        vocabulary: of the model to go on with; None: the recipe's file, else the training captions' words.
+        picture: the size of pictures that the model works at.
+        vocabulary: of the model to go on with; None: the file that the recipe names, else the
+            words of the training captions.
     """
     if config.vocabulary is not None:
         vocabulary = Vocabulary.load(config.vocabulary)
+    if config.ink is not None:
+        return _open_ink(config, picture, vocabulary)
     if config.pictures is None:
-        raise ConfigError("data.pictures: a recipe names its data set")
-    train = _limited(open_pictures(config.pictures, config.train), config.limit)
-    if vocabulary is None:
-        vocabulary = Vocabulary.from_captions(example.tokens for example in train)
+        raise ConfigError("data.pictures, data.ink: a recipe names its data set")
+    train = open_pictures(config.pictures, config.train)[: config.limit]
+    validation = open_pictures(config.pictures, config.validation)[: config.validation_limit]
+    low, high = config.scale_range or (1.0, 1.0)
+    scale = picture.scale
+    options: dict[str, Any] = {"max_pixels": picture.max_pixels, "crop_margin": picture.margin}
     return Examples(
-        _picture_source(train, config, config.scale_range),
-        _validation(config),
-        vocabulary,
+        PictureSource(train, (low * scale, high * scale), **options),
+        PictureSource(validation, (scale, scale), **options),
+        vocabulary or Vocabulary.from_captions(example.tokens for example in train),
         with_ink=False,
     )
 
 
-def _validation(config: DataConfig) -> Source:
-    assert config.pictures is not None
-    pictures = _limited(open_pictures(config.pictures, config.validation), config.validation_limit)
-    return _picture_source(pictures, config, None)
-
-
-def _limited(pictures: PictureSet, limit: int | None) -> PictureSet:
-    return pictures if limit is None else pictures[:limit]
-
-
-def _picture_source(
-    pictures: PictureSet, config: DataConfig, scale_range: tuple[float, float] | None
-) -> PictureSource:
-    low, high = scale_range or (1.0, 1.0)
-    return PictureSource(
-        pictures,
-        (low * config.scale, high * config.scale),
-        max_pixels=config.max_pixels,
-        crop_margin=config.margin,
+def _open_ink(
+    config: DataConfig, picture: PictureConfig, vocabulary: Vocabulary | None
+) -> Examples:
+    assert config.ink is not None
+    whole = load_ink(config.ink, config.train, _captions(config, config.train))
+    validation = load_ink(config.ink, config.validation, _captions(config, config.validation))
+    train = whole[: config.limit]
+    style = _style(picture)
+    exchange = Exchange.from_inks(train, exchange=config.exchange, graft=config.graft)
+    return Examples(
+        InkSource(
+            train,
+            style,
+            scale_range=config.scale_range,
+            augment=StrokeAugmentation().scaled(config.warp) if config.warp else None,
+            exchange=exchange if config.exchange or config.graft else None,
+            max_pixels=picture.max_pixels,
+        ),
+        InkSource(
+            # Texts that the model was trained on would flatter it.
+            drop_known_texts(validation, whole)[: config.validation_limit],
+            style,
+            scale_range=None,
+            max_pixels=picture.max_pixels,
+        ),
+        vocabulary or Vocabulary.from_captions(ink.tokens for ink in whole),
+        with_ink=True,
     )
+
+
+def _style(picture: PictureConfig) -> RenderStyle:
+    if picture.margin is None:
+        return RenderStyle(scale=picture.scale)
+    return RenderStyle(scale=picture.scale, margin=(picture.margin, picture.margin))
+
+
+def _captions(config: DataConfig, split: str) -> Mapping[str, tuple[str, ...]] | None:
+    """Captions of the picture data set, where it has this split; else the ink tells its own."""
+    if config.pictures is None or split not in list_splits(config.pictures):
+        return None
+    return {example.name: example.tokens for example in open_pictures(config.pictures, split)}

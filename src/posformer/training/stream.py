@@ -1,7 +1,7 @@
 """The batches of an epoch, in an order that depends on the seed and the epoch alone.
 
-Every random choice for an example comes from (seed, epoch, example), so that a run that was stopped in mid-epoch
-goes on with the batches it would have had, and every process of a parallel run agrees on them.
+Every random choice for an example comes from (seed, epoch, example), so that a run that was stopped
+in mid-epoch goes on with the batches it would have had, and all processes of a run agree on them.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ __all__ = ["BatchStream"]
 
 
 @dataclass
-class BatchStream(IterableDataset):  # type: ignore[type-arg]
+class BatchStream(IterableDataset[Batch]):
     """Draws examples chunk by chunk, packs each chunk by size, renders batch by batch."""
 
     source: Source
@@ -58,8 +58,18 @@ class BatchStream(IterableDataset):  # type: ignore[type-arg]
                 max_cells_steps=self.config.max_cells_steps,
                 rng=self._rng(-2, number),
             )
-            for members in deal(packed, self.rank, self.world):
+            for members in self._share(packed, sizes, number):
                 yield drawings, chunk[members]
+
+    def _share(self, packed: list[np.ndarray], sizes: np.ndarray, chunk: int) -> list[np.ndarray]:
+        """This process's batches; at each step those of all processes cost about the same."""
+        packed = sorted(
+            packed, key=lambda members: sizes[members, :2].max(axis=0).prod() * len(members)
+        )
+        mine = deal(packed, self.rank, self.world)
+        if self.shuffle:
+            mine = [mine[place] for place in self._rng(-5, chunk).permutation(len(mine))]
+        return mine
 
     def _render(self, drawings: dict[int, Drawing], members: np.ndarray) -> Batch:
         return self.collator(
