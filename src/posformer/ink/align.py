@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -55,7 +55,8 @@ def align(ink: Ink, tokens: Sequence[str]) -> AlignedInk:
 
     The walk over the MathML names the symbol of each of its tokens by id, which tells repeated
     symbols apart; caption and walk are matched as sequences. What is then left on both sides is
-    matched by label, from left to right. Strokes that no symbol holds stay without a token.
+    matched by label, by the letters of a word, and at last by likeness, from left to right.
+    Strokes that no symbol holds stay without a token.
 
     Args:
         ink: Ink with labelled symbols.
@@ -66,8 +67,9 @@ def align(ink: Ink, tokens: Sequence[str]) -> AlignedInk:
     """
     matching = _Matching(ink, tokens)
     matching.by_walk()
-    matching.by_label()
+    matching.by_label(str.__eq__)
     matching.by_letters()
+    matching.by_label(_alike)
     return AlignedInk(
         name=ink.name,
         tokens=tuple(tokens),
@@ -122,19 +124,18 @@ class _Matching:
         places = inked_places([piece.token for piece in pieces])
         return [pieces[place] for place in places]
 
-    def by_label(self) -> None:
-        """Match what is left by label: exactly first, then by likeness, from left to right."""
-        for same in (lambda a, b: a == b, _alike):
-            for place in list(self._open()):
-                choices = [
-                    symbol
-                    for symbol in self._by_left_edge()
-                    if same(label_token(self._ink.symbols[symbol].label), self._tokens[place])
-                ]
-                if choices and self._tokens[place] == "\\frac":
-                    choices.sort(key=self._width, reverse=True)
-                if choices:
-                    self._take(place, choices[:1])
+    def by_label(self, same: Callable[[str, str], bool]) -> None:
+        """Match what is left with labels that are the same, from left to right."""
+        for place in list(self._open()):
+            choices = [
+                symbol
+                for symbol in self._by_left_edge()
+                if same(label_token(self._ink.symbols[symbol].label), self._tokens[place])
+            ]
+            if choices and self._tokens[place] == "\\frac":
+                choices.sort(key=self._width, reverse=True)
+            if choices:
+                self._take(place, choices[:1])
 
     def by_letters(self) -> None:
         r"""Give function names, dots and the like the several symbols that spell them."""

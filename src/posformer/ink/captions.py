@@ -40,7 +40,7 @@ _TOKEN_OF_LABEL: Mapping[str, str] = {
 _WITH_LIMITS = ("\\int", "\\sum", "\\lim")
 """Words whose scripts captions write as limits, wherever the ink has them."""
 
-_FUNCTIONS = frozenset(("\\sin", "\\cos", "\\tan", "\\log", "\\lim"))
+_SPELLED_OUT = frozenset(("\\sin", "\\cos", "\\tan", "\\log", "\\lim", "\\div"))
 """Words that some truths spell in letters, although the ink is labelled as a word."""
 
 _PARTS: Mapping[str, tuple[str, ...]] = {"\\parallel": ("|", "|")}
@@ -92,13 +92,13 @@ def _from_latex(truth: str, ink: Ink) -> list[str]:
     if _NO_LATEX.search(truth):
         raise LatexError("ABOVE and BELOW are no LaTeX")
     tokens = [part for token in normalize(truth) for part in _PARTS.get(token, (token,))]
-    for label in {symbol.label for symbol in ink.symbols} & _FUNCTIONS:
+    for label in {symbol.label for symbol in ink.symbols} & _SPELLED_OUT:
         tokens = _joined(tokens, label)
     return tokens
 
 
 def _joined(tokens: list[str], function: str) -> list[str]:
-    """Letters that spell a function name become its word."""
+    """Letters that spell a word become the word."""
     letters = list(function[1:])
     found: list[str] = []
     place = 0

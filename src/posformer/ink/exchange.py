@@ -93,6 +93,8 @@ class _Graft:
 class GroupBank:
     """Groups of expressions by role, with the extent of their ink."""
 
+    tolerance = 0.25  # greatest difference of the logarithms of widths and of heights
+
     def __init__(self, inks: Sequence[AlignedInk], max_tokens: int = 30) -> None:
         """Collect all groups whose tokens all have their ink.
 
@@ -121,15 +123,15 @@ class GroupBank:
             role: See `Group.role`.
             points: float (points, 2), of the group that is to be replaced.
             rng: Source of chance.
-            tries: So many groups are drawn, and the one that fits best is taken.
+            tries: So many groups are drawn, and the first that fits is taken.
         """
         grafts = self._grafts.get(role)
         if not grafts:
             return None
         drawn = rng.integers(len(grafts), size=tries)
         misfit = np.abs(self._extents[role][drawn] - _log_extent(points)).max(axis=1)
-        best = int(misfit.argmin())
-        return grafts[drawn[best]] if misfit[best] < 0.35 else None
+        fitting = np.flatnonzero(misfit < self.tolerance)
+        return grafts[drawn[fitting[0]]] if len(fitting) else None
 
 
 def _whole_groups(ink: AlignedInk) -> Iterator[tuple[Group, np.ndarray]]:

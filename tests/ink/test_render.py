@@ -1,0 +1,176 @@
+"""Drawing strokes the way CROHME's pictures were drawn."""
+
+import io
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from typer.testing import CliRunner
+from writing import aligned, fraction_ink, stroke
+
+from posformer.cli import app
+from posformer.ink import (
+    RenderError,
+    RenderStyle,
+    natural_scale,
+    picture_strokes,
+    read_inkml,
+    render,
+    render_aligned,
+    rendered_size,
+)
+
+points = st.tuples(st.floats(-500, 500, width=32), st.floats(-500, 500, width=32))
+strokes_of_any_shape = st.lists(
+    st.lists(points, min_size=1, max_size=12).map(lambda rows: np.array(rows, np.float32)),
+    min_size=1,
+    max_size=6,
+)
+styles = st.builds(
+    RenderStyle,
+    scale=st.floats(0.2, 2),
+    margin=st.tuples(st.integers(0, 20), st.integers(0, 20)),
+    pen_width=st.integers(1, 6),
+)
+
+
+def test_a_point_is_a_square_of_the_pen_inside_the_margin() -> None:
+    picture = render([stroke((5.7, 3.2))])
+    assert picture.shape == (26, 26)
+    rows, columns = np.nonzero(picture)
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (12, 14, 12, 14)
+    assert set(np.unique(picture)) == {0, 255}
+
+
+def test_lines_round_half_a_pixel_away_from_where_they_start() -> None:
+    style = RenderStyle(margin=(0, 0), pen_width=1)
+    forth = render([stroke((0, 0), (2, 1))], style) > 0
+    back = render([stroke((2, 1), (0, 0))], style) > 0
+    assert forth.tolist() == [[True, False, False], [False, True, True]]
+    assert back.tolist() == [[True, True, False], [False, False, True]]
+
+
+def test_no_line_is_drawn_between_strokes() -> None:
+    style = RenderStyle(margin=(0, 0), pen_width=1)
+    picture = render([stroke((0, 0), (0, 2)), stroke((10, 0), (10, 2))], style)
+    assert not picture[:, 1:10].any()
+    assert (np.count_nonzero(picture[:, 0]), np.count_nonzero(picture[:, 10])) == (3, 3)
+
+
+@settings(deadline=None)
+@given(strokes_of_any_shape, styles)
+def test_the_size_is_known_before_anything_is_drawn(
+    strokes: list[np.ndarray], style: RenderStyle
+) -> None:
+    assert render(strokes, style).shape == rendered_size(strokes, style)
+
+
+@settings(deadline=None)
+@given(strokes_of_any_shape, st.integers(1, 6), st.integers(0, 9))
+def test_the_margin_is_empty_and_the_ink_touches_it(
+    strokes: list[np.ndarray], pen: int, margin: int
+) -> None:
+    picture = render(strokes, RenderStyle(margin=(margin, margin), pen_width=pen))
+    rows, columns = np.nonzero(picture)
+    height, width = picture.shape
+    assert (rows.min(), columns.min()) == (margin, margin)
+    assert (rows.max(), columns.max()) == (height - margin - 1, width - margin - 1)
+
+
+def test_boxes_hold_exactly_the_ink_of_their_tokens() -> None:
+    ink = aligned("a + b ^ { 2 }")
+    picture, boxes = render_aligned(ink)
+    for place, members in enumerate(ink.alignment):
+        if not members:
+            assert np.isnan(boxes[place]).all()
+            continue
+        left, top, right, bottom = boxes[place].astype(int)
+        inside = picture[top:bottom, left:right]
+        assert inside.any(axis=0).all()
+        assert inside.any(axis=1).all()
+    kept = boxes[~np.isnan(boxes[:, 0])].astype(int)
+    for left, top, right, bottom in kept:
+        picture[top:bottom, left:right] = 0
+    assert not picture.any()
+
+
+def test_boxes_shrink_with_the_picture() -> None:
+    ink = aligned("a + b")
+    whole, boxes = render_aligned(ink)
+    half, half_boxes = render_aligned(ink, RenderStyle(scale=0.5))
+    assert half.shape == (whole.shape[0] // 2, whole.shape[1] // 2)
+    assert np.allclose(half_boxes, boxes / 2, atol=1)
+
+
+def test_ink_of_any_unit_comes_to_the_same_size() -> None:
+    small = [stroke((0, 0), (10, 40)), stroke((20, 5), (50, 47)), stroke((60, 20), (90, 21))]
+    large = [points * 100 for points in small]
+    tiny = [points.astype(np.float64) / 1000 for points in small]
+    assert natural_scale(small) == pytest.approx(28 / 41)
+    assert rendered_size(picture_strokes(large)) == rendered_size(picture_strokes(small))
+    assert rendered_size(picture_strokes(tiny)) == rendered_size(picture_strokes(small))
+
+
+def test_a_minus_sign_alone_does_not_become_a_beam() -> None:
+    _, width = rendered_size(picture_strokes([stroke((0, 0), (100, 2), (200, 0))]))
+    assert width < 80
+
+
+def test_a_dot_alone_can_be_drawn() -> None:
+    assert render(picture_strokes([stroke((7, 7))])).any()
+
+
+@pytest.mark.parametrize("wrong", [{"scale": 0}, {"margin": (-1, 0)}, {"pen_width": 0}])
+def test_styles_that_make_no_picture_are_refused(wrong: dict) -> None:
+    with pytest.raises(RenderError):
+        RenderStyle(**wrong)
+
+
+def test_a_picture_larger_than_memory_is_refused() -> None:
+    with pytest.raises(RenderError, match="too large"):
+        render([stroke((0, 0), (1e6, 1e6))])
+
+
+def test_render_command_writes_the_picture(tmp_path: Path) -> None:
+    (tmp_path / "a.inkml").write_bytes(fraction_ink())
+    arguments = ["render", str(tmp_path / "a.inkml"), str(tmp_path / "a.png"), "--margin", "4"]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    ink = read_inkml(tmp_path / "a.inkml")
+    expected = render(picture_strokes(ink.strokes), RenderStyle(margin=(4, 4)))
+    assert (np.asarray(Image.open(tmp_path / "a.png")) == expected).all()
+
+
+def test_render_command_names_what_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "a.inkml").write_bytes(fraction_ink())
+    arguments = ["render", str(tmp_path / "a.inkml"), str(tmp_path / "a.nothing")]
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, RenderError)
+    assert "a.nothing" in str(result.exception)
+
+
+@pytest.mark.parametrize("split", ["train", "2014", "2016"])
+def test_pictures_of_crohme_are_drawn_again_almost_pixel_for_pixel(
+    crohme_zip: Path, crohme_ink_zip: Path, split: str
+) -> None:
+    with zipfile.ZipFile(crohme_zip) as pictures, zipfile.ZipFile(crohme_ink_zip) as inks:
+        known = set(pictures.namelist())
+        files = [name for name in inks.namelist() if f"/{split}/" in name]
+        pairs = [(file, f"data/{split}/img/{PurePosixPath(file).stem}.bmp") for file in files]
+        overlaps = []
+        for file, bitmap in [pair for pair in pairs if pair[1] in known][::60]:
+            real = np.asarray(Image.open(io.BytesIO(pictures.read(bitmap)))) > 0
+            drawn = render(picture_strokes(read_inkml(inks.read(file), file).strokes)) > 0
+            overlaps.append(overlap(real, drawn))
+    assert np.mean(overlaps) > 0.99
+
+
+def overlap(one: np.ndarray, other: np.ndarray) -> float:
+    height, width = np.maximum(one.shape, other.shape)
+    canvas = np.zeros((2, height, width), bool)
+    canvas[0, : one.shape[0], : one.shape[1]] = one
+    canvas[1, : other.shape[0], : other.shape[1]] = other
+    return float(canvas.all(axis=0).sum() / canvas.any(axis=0).sum())
