@@ -1,18 +1,23 @@
 """Runs a PyTorch model for the search."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from posformer.latex import Vocabulary
 from posformer.model.attention import Coverage
 from posformer.model.batching import pad_pictures
+from posformer.model.config import ModelConfig
 from posformer.model.decoder import ImageMemory, LayerState
+from posformer.model.folder import open_folder
 from posformer.model.posformer import PosFormer
+from posformer.model.weights import load_model
 
-__all__ = ["PyTorchStepModel", "State", "encode_pictures"]
+__all__ = ["PyTorchRuntime", "PyTorchStepModel", "State"]
 
 
 class State(NamedTuple):
@@ -64,9 +69,34 @@ def _pick(layer: LayerState, index: tuple[Tensor, Tensor]) -> LayerState:
     return LayerState(layer.keys[index], layer.values[index], coverage)
 
 
-@torch.inference_mode()
-def encode_pictures(model: PosFormer, pictures: Sequence[np.ndarray]) -> PyTorchStepModel:
-    """Encodes pictures (uint8, white ink on black) in one batch, ready for the search."""
-    device = next(model.parameters()).device
-    batch, padding = (torch.from_numpy(part).to(device) for part in pad_pictures(pictures))
-    return PyTorchStepModel(model, model.encode(batch, padding))
+class PyTorchRuntime:
+    """A model run by PyTorch; see `Runtime`."""
+
+    def __init__(self, model: PosFormer, info: dict[str, Any] | None = None) -> None:
+        self.model = model.for_inference()
+        self.info = info or {}
+
+    @classmethod
+    def load(cls, path: Path, threads: int | None = None) -> "PyTorchRuntime":
+        """A model folder or a checkpoint that training left."""
+        if threads is not None:
+            torch.set_num_threads(threads)
+        return cls(load_model(path), open_folder(path).info if path.is_dir() else None)
+
+    @property
+    def config(self) -> ModelConfig:
+        """Settings of the model."""
+        return self.model.config
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Words of the model."""
+        return self.model.vocabulary
+
+    @torch.inference_mode()
+    def encode(self, pictures: Sequence[np.ndarray]) -> PyTorchStepModel:
+        """Encodes pictures (uint8, white ink on black) in one batch, ready for the search."""
+        device = next(self.model.parameters()).device
+        batch, padding = (torch.from_numpy(part).to(device) for part in pad_pictures(pictures))
+        batch = batch.contiguous(memory_format=torch.channels_last)
+        return PyTorchStepModel(self.model, self.model.encode(batch, padding))

@@ -21,6 +21,8 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from posformer.model.posformer import PosFormer
+from posformer.model.weights import load_model, take_weights
 from posformer.training.allocator import keep_memory
 from posformer.training.batch import Batch, Collator
 from posformer.training.module import TrainingError, TrainingModule
@@ -154,8 +156,12 @@ def train(
     keep_memory()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
-    examples = open_examples(recipe.data, recipe.model.picture)
+    start = load_model(init) if init is not None else None
+    known = start.vocabulary if start is not None else None
+    examples = open_examples(recipe.data, recipe.model.picture, known)
     module = TrainingModule(recipe, examples.vocabulary, len(examples.train))
+    if start is not None:
+        _take(module, start)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe.to_dict(), sort_keys=False))
     trainer = _trainer(recipe, folder)
@@ -166,6 +172,13 @@ def train(
         weights_only=False if resume else None,
     )
     return module
+
+
+def _take(module: TrainingModule, start: PosFormer) -> None:
+    new = take_weights(module.model, start)
+    if new:
+        parts = sorted({name.rsplit(".", 1)[0] for name in new})
+        _say(f"starts anew: {', '.join(parts[:6])}{' …' if len(parts) > 6 else ''}")
 
 
 def _trainer(recipe: Recipe, folder: Path) -> L.Trainer:

@@ -1,6 +1,6 @@
 """The training and validation examples that a recipe asks for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,11 +52,9 @@ def open_examples(
     Args:
         config: the recipe's `data`.
         picture: the size of pictures that the model works at.
-        vocabulary: of the model to go on with; None: the file that the recipe names, else the
-            words of the training captions.
+        vocabulary: of the model to start from; words of the training captions that it lacks are
+            added. A file that the recipe names takes the place of both.
     """
-    if config.vocabulary is not None:
-        vocabulary = Vocabulary.load(config.vocabulary)
     if config.ink is not None:
         return _open_ink(config, picture, vocabulary)
     if config.pictures is None:
@@ -69,7 +67,7 @@ def open_examples(
     return Examples(
         PictureSource(train, (low * scale, high * scale), **options),
         PictureSource(validation, (scale, scale), **options),
-        vocabulary or Vocabulary.from_captions(example.tokens for example in train),
+        _vocabulary(config, (example.tokens for example in train), vocabulary),
         with_ink=False,
     )
 
@@ -99,9 +97,18 @@ def _open_ink(
             scale_range=None,
             max_pixels=picture.max_pixels,
         ),
-        vocabulary or Vocabulary.from_captions(ink.tokens for ink in whole),
+        _vocabulary(config, (ink.tokens for ink in whole), vocabulary),
         with_ink=True,
     )
+
+
+def _vocabulary(
+    config: DataConfig, captions: Iterable[tuple[str, ...]], known: Vocabulary | None
+) -> Vocabulary:
+    if config.vocabulary is not None:
+        return Vocabulary.load(config.vocabulary)
+    found = Vocabulary.from_captions(captions)
+    return found if known is None else known.extended(found.words)
 
 
 def _style(picture: PictureConfig) -> RenderStyle:
