@@ -361,7 +361,10 @@ class _Scribe:
         inner = self.part_size(size, self.style.fraction_size)
         upper, lower = self.row(item.upper, inner), self.row(item.lower, inner)
         width = max(upper.width, lower.width, 0.6 * size)
-        length = width + 2 * size * (self.style.overhang + max(self.noise(0.2), -0.3))
+        overhang = self.style.overhang + max(self.noise(0.2), -0.3)
+        if _holds_fraction(item.upper) or _holds_fraction(item.lower):
+            overhang = abs(overhang) + 0.2  # else it would be anyone's guess which bar is the main
+        length = width + 2 * size * overhang
         bar = self.bar(item.place, length, size)
         box = Box()
         top, bottom = bar.top, bar.bottom
@@ -485,7 +488,7 @@ class _Scribe:
         if upper is not None:
             rise = max(style.upper_height, -top / size - style.upper_drop)
             y = -size * (rise + self.noise(style.shift_jitter))
-            y = min(y, -0.5 * size - upper.bottom)
+            y = min(y, -0.6 * size - upper.bottom)
             ceiling = y + upper.bottom
             box.put(upper, max(0.0, right + self.script_gap(size)), y)
         if lower is not None:
@@ -496,7 +499,12 @@ class _Scribe:
         return box
 
     def script_gap(self, size: float) -> float:
-        return size * (self.style.script_gap + self.noise(0.4 * self.style.gap_jitter))
+        gap = self.style.script_gap + self.noise(0.4 * self.style.gap_jitter)
+        return size * max(gap, -0.03)
+
+
+def _holds_fraction(row: Row) -> bool:
+    return any(isinstance(item, Fraction) for item in row.items)
 
 
 def _centred(box: Box, size: float, shift: float = 0.0) -> Box:
