@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zipfile
 from collections.abc import Collection, Iterator, Sequence
 from copy import copy
@@ -21,7 +22,7 @@ from posformer.ink.bank import SymbolBank
 from posformer.ink.glyphs import own_bank
 from posformer.ink.inkml import inkml_bytes
 from posformer.ink.layout import NATURAL, LayoutStyle, lay_out
-from posformer.ink.render import RenderStyle, picture_strokes, render_aligned
+from posformer.ink.render import picture_strokes, render_aligned
 from posformer.latex import STRUCTURE_TOKENS, Vocabulary, complexity
 
 __all__ = [
@@ -151,10 +152,11 @@ def open_synthesizer(
 
 def read_range(text: str) -> tuple[int, int]:
     """Smallest and largest of a range such as `1-4`, or `3` for a single number."""
-    low, _, high = text.partition("-")
-    if not low.isdecimal() or (high and not high.isdecimal()) or int(high or low) < int(low):
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+    if high < low:
         raise SynthesisError(f"'{text}' is not a range such as 1-4")
-    return int(low), int(high or low)
+    return low, high
 
 
 class SynthesisSource:
@@ -179,7 +181,8 @@ class SynthesisSource:
         """
         self.synthesizer = synthesizer
         self.length = length
-        self.template = template or InkSource((), RenderStyle(), scale_range=None)
+        # A template without ink is empty, and so false.
+        self.template = InkSource((), scale_range=None) if template is None else template
 
     def __len__(self) -> int:
         return self.length
