@@ -89,29 +89,8 @@ def test_a_group_gives_way_to_one_of_the_same_role_and_about_its_extent() -> Non
 
 
 def test_groups_know_their_role() -> None:
-    tokens = [
-        "\\frac",
-        "{",
-        "x",
-        "^",
-        "{",
-        "2",
-        "}",
-        "}",
-        "{",
-        "\\sqrt",
-        "[",
-        "3",
-        "]",
-        "{",
-        "y",
-        "_",
-        "{",
-        "1",
-        "}",
-        "}",
-        "}",
-    ]
+    text = "\\frac { x ^ { 2 } } { \\sqrt [ 3 ] { y _ { 1 } } }"
+    tokens = text.split()
     roles = {" ".join(tokens[g.first + 1 : g.last]): g.role for g in find_groups(tokens)}
     assert roles == {
         "2": "^",

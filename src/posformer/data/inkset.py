@@ -35,7 +35,7 @@ __all__ = [
 DEFAULT_CACHE = Path("runs") / "cache"
 """Where read ink is kept between runs, below the working folder."""
 
-_FORMAT = 3  # of the cache; to be raised whenever reading, aligning or scaling changes
+_FORMAT = 4  # of the cache; to be raised whenever reading, aligning or scaling changes
 
 _log = logging.getLogger(__name__)
 

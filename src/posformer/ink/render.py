@@ -88,10 +88,12 @@ def picture_strokes(strokes: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         of the point before are left out.
     """
     grid, _ = _on_grid(strokes)
-    height = _stroke_height(grid)
-    scaled = [points * STROKE_HEIGHT / height for points in grid]
+    # Single precision, as the pictures were made: where a product should be a whole number, its
+    # last bit decides between two pixels.
+    scale = np.float32(STROKE_HEIGHT / _stroke_height(grid))
+    scaled = [points.astype(np.float32) * scale for points in grid]
     corner = np.floor(np.min([points.min(axis=0) for points in scaled], axis=0))
-    return tuple(_without_repeats((points - corner).astype(np.float32)) for points in scaled)
+    return tuple(_without_repeats(points - corner) for points in scaled)
 
 
 def _without_repeats(points: np.ndarray) -> np.ndarray:
