@@ -202,8 +202,12 @@ class _Expander:
         return latex
 
 
+def _is_latex(token: str) -> bool:
+    return token.isascii() or token.startswith("\\")
+
+
 def _script_of(token: str) -> str:
-    decomposition = "" if token.isascii() else unicodedata.decomposition(token)
+    decomposition = "" if _is_latex(token) else unicodedata.decomposition(token)
     if decomposition.startswith("<super>"):
         return "^"
     return "_" if decomposition.startswith("<sub>") else ""
@@ -224,7 +228,7 @@ def _latex_of(lexeme: Lexeme) -> str:
         return NAMED[token]
     if token == "%":
         return r"\%"
-    if token.isascii():
+    if _is_latex(token):
         return token
     if token in _INVISIBLE:
         return ""

@@ -202,9 +202,10 @@ class _Parser:
             _settle(row)
             row.infix, row.units = (INFIX[token], row.units), deque()
         elif token == r"\limits":
-            _base(self._row(lexeme)).limits = True
-        elif token == r"\not":
-            self._negate()
+            row = self._row(lexeme)
+            _settle(row)
+            if row.units and row.units[-1].body:
+                row.units[-1].limits = True
         elif token in _SEPARATORS:
             row = self._row(lexeme)
             _settle(row)
@@ -292,15 +293,6 @@ class _Parser:
         base.scripts.setdefault("^", deque()).append(_symbol(_PRIME))
         base.only_primes = True
 
-    def _negate(self) -> None:
-        while self._next() in INKLESS:
-            self.at += 1
-        following = SYNONYMS.get(self._next(), (self._next(),))
-        negated = NEGATED.get(following[0]) if len(following) == 1 else None
-        if negated:
-            self.at += 1
-        self._deliver(_symbol(negated or r"\not"))
-
     def _delimiter(self, sized: Lexeme) -> "Units":
         if self.at >= len(self.lexemes):
             raise _error(sized, "has no delimiter")
@@ -386,27 +378,38 @@ def _environment_name(lexeme: Lexeme) -> str:
 
 def _environment(opened: Lexeme, units: Units) -> _Unit | Units:
     name = ENVIRONMENTS[_environment_name(opened)]
-    if units and units[-1].token == _LINE_BREAK:
-        units.pop()
-    return _Unit([rf"\begin{{{name}}}", units, rf"\end{{{name}}}"]) if name else units
+    if not name:
+        return units
+    return _filled((rf"\begin{{{name}}}", "#1", rf"\end{{{name}}}"), {"#1": units})
 
 
 def _filled(template: tuple[str, ...], slots: dict[str, Units]) -> _Unit:
+    last = slots.get(template[-2]) if template[-1].startswith(r"\end{") else None
+    while last and last[-1].token == _LINE_BREAK:
+        last.pop()  # a line break that no line follows
     return _Unit([slots.get(part, part) for part in template])
+
+
+def _spliced(template: tuple[str, ...], slots: dict[str, Units]) -> Units:
+    units = _function(slots["#1"])
+    for part in template[1:]:
+        units += slots.get(part) or [_symbol(part)]
+    return units
 
 
 def _called(call: _Call, caption_order: bool) -> _Unit | Units:
     """What a command becomes once its arguments are there."""
     command = call.command
-    if command.template == ("#1",):
-        return _function(call.arguments[0])
+    slots = {f"#{number}": units for number, units in enumerate(call.arguments, start=1)}
+    if command.template[0] == "#1":
+        return _spliced(command.template, slots)
     if caption_order and call.lexeme.token in _STACKING:
         kind = _STACKING[call.lexeme.token]
         script, base = call.arguments
-        if len(base) == 1 and base[0].token in LIMIT_OPERATORS and kind not in base[0].scripts:
+        operator = base[0].token if len(base) == 1 else ""
+        if script and operator in LIMIT_OPERATORS and kind not in base[0].scripts:
             base[0].scripts[kind] = script
             return base[0]
-    slots = {f"#{number}": units for number, units in enumerate(call.arguments, start=1)}
     if call.option:
         return _filled(command.with_option, slots | {"#0": call.option})
     return _filled(command.template, slots)
@@ -438,11 +441,23 @@ def _settle(row: _Row) -> None:
     group, row.group = row.group, None
     if not group:
         return
+    if not group[0].body:
+        _settle_scripts(row, group)
     if len(group) <= len(row.units):
         row.units += group
     else:  # the shorter one moves, so that deep nests stay cheap
         group.extendleft(reversed(row.units))
         row.units = group
+
+
+def _settle_scripts(row: _Row, group: Units) -> None:
+    """Give the scripts that a group begins with to the unit before it, or a base of their own."""
+    if not row.units or row.units[-1].token in _SEPARATORS:
+        return
+    if row.units[-1].scripts:
+        group[0].body = ["{", "}"]
+    else:
+        row.units[-1].scripts = group.popleft().scripts
 
 
 def _settle_as_base(row: _Row, kind: str) -> None:
@@ -478,7 +493,10 @@ def _flat(units: Units, caption_order: bool) -> list[str]:
         if part is None:
             stack.pop()
         elif isinstance(part, str):
-            tokens.append(part)
+            if part in NEGATED and tokens[-1:] == [r"\not"]:
+                tokens[-1] = NEGATED[part]
+            else:
+                tokens.append(part)
         elif isinstance(part, _Unit):
             stack.append(iter(part.parts(caption_order)))
         else:
