@@ -1,0 +1,82 @@
+"""Text is cut into tokens and put together again."""
+
+import pytest
+from expressions import captions
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posformer.latex import STRUCTURE_TOKENS, is_structure, normalize, to_latex, tokenize
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("x^{2}", ["x", "^", "{", "2", "}"]),
+        (r"\frac12", [r"\frac", "1", "2"]),
+        (r"\sin x", [r"\sin", "x"]),
+        (r"\{a\}", [r"\{", "a", r"\}"]),
+        (r"a\\b", ["a", r"\\", "b"]),
+        (r"a\,b", ["a", r"\,", "b"]),
+        (r"\alpha\beta", [r"\alpha", r"\beta"]),
+        (r"\cdot*x", [r"\cdot", "*", "x"]),
+        (r"\begin{matrix}a&b\end{matrix}", [r"\begin{matrix}", "a", "&", "b", r"\end{matrix}"]),
+        (r"\begin {align*} x", [r"\begin{align*}", "x"]),
+        (r"\\begin", [r"\\", "b", "e", "g", "i", "n"]),
+        ("x\\ y", ["x", "\\", "y"]),
+        ("x\t²\n≤", ["x", "²", "≤"]),
+        ("", []),
+    ],
+)
+def test_commands_characters_and_environments_are_tokens(text: str, tokens: list[str]) -> None:
+    assert tokenize(text) == tokens
+
+
+@given(captions())
+def test_text_that_is_tokenised_already_comes_out_as_its_split(tokens: list[str]) -> None:
+    assert tokenize(" ".join(tokens)) == tokens
+
+
+@given(captions())
+def test_tokens_survive_being_written_as_latex(tokens: list[str]) -> None:
+    text = to_latex(tokens)
+    assert tokenize(text) == tokens
+    assert normalize(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [
+        ("x ^ { 2 }", "x^{2}"),
+        (r"\sin x", r"\sin x"),
+        (r"\sin 2 x", r"\sin2x"),
+        (r"\alpha \beta", r"\alpha\beta"),
+        (r"\frac { 1 } { x }", r"\frac{1}{x}"),
+        (r"\{ a \}", r"\{a\}"),
+        (r"\sum \limits _ { i } x", r"\sum\limits_{i}x"),
+        (r"\begin{matrix} a & b \\ c & d \end{matrix}", r"\begin{matrix}a&b\\c&d\end{matrix}"),
+        (r"\pi é", r"\pi é"),
+        ("5 %", r"5\%"),
+        (r"x \\ [ 0 , 1 ]", r"x\\{}[0,1]"),
+        (". . .", ". . ."),
+        ("", ""),
+    ],
+)
+def test_a_space_stands_only_where_it_is_needed(tokens: str, text: str) -> None:
+    assert to_latex(tokens.split()) == text
+
+
+def test_a_bracket_behind_a_line_break_stays_ink() -> None:
+    tokens = [r"x", r"\\", r"[", r"2", r"]"]
+    assert normalize(to_latex(tokens)) == tokens
+
+
+def test_structure_tokens_have_no_ink() -> None:
+    assert frozenset({"^", "_", "{", "}", r"\limits", r"\\", "&"}) == STRUCTURE_TOKENS
+    assert all(map(is_structure, [*STRUCTURE_TOKENS, r"\begin{matrix}", r"\end{align*}"]))
+    assert not any(map(is_structure, ["x", r"\frac", r"\sqrt", r"\{", r"\prime", "[", r"\begin"]))
+
+
+@given(st.text())
+def test_any_text_can_be_cut(text: str) -> None:
+    tokens = tokenize(text)
+    assert all(token.split() == [token] for token in tokens)
