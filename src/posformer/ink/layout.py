@@ -487,13 +487,13 @@ class _Scribe:
         ceiling = -math.inf
         if upper is not None:
             rise = max(style.upper_height, -top / size - style.upper_drop)
-            y = -size * (rise + self.noise(style.shift_jitter))
+            y = -size * max(rise + self.noise(style.shift_jitter), 0.65)
             y = min(y, -0.6 * size - upper.bottom)
             ceiling = y + upper.bottom
             box.put(upper, max(0.0, right + self.script_gap(size)), y)
         if lower is not None:
             drop = max(style.lower_depth, bottom / size + style.lower_drop)
-            y = size * (drop + self.noise(style.shift_jitter))
+            y = size * max(drop + self.noise(style.shift_jitter), 0.2)
             y = max(y, -0.6 * size - lower.top, ceiling + 0.1 * size - lower.top)
             box.put(lower, max(0.0, right + self.script_gap(size)), y)
         return box
