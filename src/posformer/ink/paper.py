@@ -1,0 +1,275 @@
+"""Tells ink from paper: light, colour and the lines that are printed on the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+__all__ = ["Contrast", "erase_ruling", "measure_contrast"]
+
+BACKGROUND_SIDE = 160  # pixels of the long side at which light is estimated
+BACKGROUND_WINDOW = 41  # a quarter of that: wider than any stroke, narrower than most shadows
+DARKEST_PAPER = 80  # of 255; in less light than that differences are noise
+FAINTEST_INK = 0.12  # of the light that the paper gives back
+FAINTEST_LINE = 0.15  # of the contrast of ink
+STEEPEST = 0.1  # slope of a printed line in a picture that is held slightly askew
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """How much darker than the paper around it each pixel is."""
+
+    map: np.ndarray  # float32 (height, width): 0 paper, `level` ink
+    level: float  # of ink; 0 where there is none
+    light_ink: bool  # whether ink is lighter than paper
+
+
+def measure_contrast(picture: np.ndarray, light_ink: bool | None = None) -> Contrast:
+    """Compare every pixel with the paper around it, so that light and shadow drop out.
+
+    Args:
+        picture: uint8 (height, width) or (height, width, 3).
+        light_ink: whether ink is lighter than paper; None finds out.
+    """
+    paper = _background(picture)
+    if light_ink is None:
+        light_ink = _is_ink_light(picture, paper)
+    if light_ink:
+        picture, paper = 255 - picture, 255 - paper
+    size = (picture.shape[1], picture.shape[0])
+    paper = cv2.resize(np.maximum(paper, DARKEST_PAPER), size, interpolation=cv2.INTER_LINEAR)
+    loss = 1 - picture.astype(np.float32) / paper.astype(np.float32)
+    if loss.ndim == 3:
+        loss = _along_ink_colour(loss)
+    sample = np.abs(loss[:: 1 + loss.shape[0] // 500, :: 1 + loss.shape[1] // 500])
+    noise = 1.48 * float(np.median(sample))
+    if noise > 0.01:
+        loss = cv2.GaussianBlur(loss, (0, 0), 1.0)
+        noise *= 0.4
+    return Contrast(loss, _ink_level(loss, max(4 * noise, 0.06)), light_ink)
+
+
+def _background(picture: np.ndarray) -> np.ndarray:
+    """The paper under the ink, small: a median in a window that ink does not fill."""
+    shrink = min(1.0, BACKGROUND_SIDE / max(picture.shape[:2]))
+    size = (max(1, round(picture.shape[1] * shrink)), max(1, round(picture.shape[0] * shrink)))
+    small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+    half = BACKGROUND_WINDOW // 2
+    # Mirrored edges: repeated ones would let a dark rim outweigh the paper.
+    padded = cv2.copyMakeBorder(small, half, half, half, half, cv2.BORDER_REFLECT)
+    return cv2.medianBlur(padded, BACKGROUND_WINDOW)[half:-half, half:-half]
+
+
+def _is_ink_light(picture: np.ndarray, paper: np.ndarray) -> bool:
+    """Ink is what stands out most from the paper, on whichever side."""
+    shrink = min(1.0, (150_000 / (picture.shape[0] * picture.shape[1])) ** 0.5)
+    small = cv2.resize(picture, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA)
+    under = cv2.resize(paper, small.shape[1::-1], interpolation=cv2.INTER_LINEAR)
+    difference = small.astype(np.float32) - under.astype(np.float32)
+    return float((difference**3).sum()) > 0
+
+
+def _along_ink_colour(loss: np.ndarray) -> np.ndarray:
+    """The three channels as one, weighted as the ink absorbs them.
+
+    Args:
+        loss: float32 (height, width, 3), the light of each colour that is lost.
+    """
+    sample = loss[:: 1 + loss.shape[0] // 500, :: 1 + loss.shape[1] // 500].reshape(-1, 3)
+    strength = sample.max(axis=1)
+    darkest = sample[strength >= np.quantile(strength, 0.99)]
+    colour = np.maximum(darkest.mean(axis=0), 0)
+    if colour.sum() < 1e-3:
+        colour = np.ones(3)
+    return cv2.transform(loss, (colour / colour.sum()).astype(np.float32)[None])
+
+
+def _ink_level(loss: np.ndarray, floor: float) -> float:
+    """The contrast of the darkest strokes; 0 if nothing stands out."""
+    sample = loss[:: 1 + loss.shape[0] // 1000, :: 1 + loss.shape[1] // 1000]
+    standing_out = sample[sample > floor]
+    if len(standing_out) < 5:
+        return 0.0
+    level = float(np.quantile(standing_out, 0.97))
+    return level if level >= FAINTEST_INK else 0.0
+
+
+def erase_ruling(ink: np.ndarray, contrast: Contrast) -> np.ndarray:
+    """Take ruled or squared lines out of a picture of ink.
+
+    What makes a line printed is that it leaves the picture at both ends, or that several alike
+    stand in a row; fraction bars, minus signs and brackets do neither. Where a stroke crosses, it
+    stays.
+
+    Args:
+        ink: bool or uint8 (height, width), 1 where something was drawn or printed.
+        contrast: of the same pixels.
+
+    Returns:
+        uint8 (height, width).
+    """
+    ink = ink.astype(np.uint8)
+    faint = (contrast.map > FAINTEST_LINE * contrast.level).astype(np.uint8)
+    kept = ink
+    level_lines = _find_lines(faint, families=True)
+    if level_lines:
+        kept = _without_lines(ink, contrast.map, level_lines, contrast.level)
+    # Brackets and digits of one height look like a family of upright lines.
+    upright_lines = _find_lines(cv2.transpose(faint), families=bool(level_lines))
+    if upright_lines:
+        turned = cv2.transpose(kept), cv2.transpose(contrast.map)
+        kept = cv2.transpose(_without_lines(*turned, upright_lines, contrast.level))
+    return kept
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A nearly level curve across a picture."""
+
+    rows: np.ndarray  # float64 (width,), its middle in every column
+    thickness: float
+    left: int
+    right: int
+
+    @property
+    def slope(self) -> float:
+        rise = self.rows[self.right] - self.rows[self.left]
+        return float(rise / max(self.right - self.left, 1))
+
+
+def _find_lines(faint: np.ndarray, families: bool) -> list[_Line]:
+    """Printed lines that run from left to right.
+
+    Args:
+        faint: uint8 (height, width), 1 where anything stands out from the paper.
+        families: whether lines that are alike count though they end within the picture.
+    """
+    height, width = faint.shape
+    length = max(15, width // 32)
+    # Runs of a line that is turned a little are short; a little height makes them long enough.
+    grown = cv2.dilate(faint, np.ones((3, 1), np.uint8))
+    runs = cv2.morphologyEx(grown, cv2.MORPH_OPEN, np.ones((1, length), np.uint8))
+    if runs.any(axis=0).mean() < 0.25:
+        return []
+    linked = cv2.dilate(runs, np.ones((3, 2 * length), np.uint8))
+    count, labels, boxes, _ = cv2.connectedComponentsWithStats(linked, connectivity=8)
+    lines = []
+    for label in range(1, count):
+        left, top, across, down, _ = boxes[label]
+        if across < 2 * length or down > 0.25 * across + 10:
+            continue
+        part = np.s_[top : top + down, left : left + across]
+        line = _fit((labels[part] == label) & (runs[part] > 0), left, top, faint)
+        if line is not None:
+            lines.append(line)
+    return _printed(lines, height, width, families)
+
+
+def _fit(pixels: np.ndarray, left: int, top: int, faint: np.ndarray) -> _Line | None:
+    """A smooth curve through the runs of one line; None if they do not follow one."""
+    rows, columns = np.nonzero(pixels)
+    ends = int(columns.min()) + left, int(columns.max()) + left
+    step = max(1, len(rows) // 4000)
+    rows, columns = rows[::step] + top, columns[::step] + left
+    slope, start = _straight_line(rows, columns)
+    near = np.abs(rows - start - slope * columns) <= 4
+    bent = 2 if ends[1] - ends[0] > faint.shape[1] / 2 else 1  # paper is rarely quite flat
+    curve = np.polynomial.Polynomial.fit(columns[near], rows[near], bent)
+    middle = curve(np.arange(faint.shape[1]))
+    if (_heights_at(faint, middle, ends, 1) > 0).mean() < 0.75:
+        return None
+    heights = _heights_at(faint, middle, ends, 4)
+    return _Line(middle, float(np.median(heights[heights > 0])), *ends)
+
+
+def _straight_line(rows: np.ndarray, columns: np.ndarray) -> tuple[float, float]:
+    """Slope and start of the straight line on which most pixels lie, strokes beside it or not."""
+    best, votes = (0.0, 0.0), 0
+    for slope in np.linspace(-STEEPEST, STEEPEST, 41):
+        starts = np.rint(rows - slope * columns).astype(int)
+        lowest = starts.min()
+        counts = np.convolve(np.bincount(starts - lowest), (1, 1, 1), mode="same")
+        if counts.max() > votes:
+            best, votes = (float(slope), float(lowest + counts.argmax())), counts.max()
+    return best
+
+
+def _heights_at(
+    faint: np.ndarray, middle: np.ndarray, ends: tuple[int, int], reach: int
+) -> np.ndarray:
+    """How many pixels are marked within reach of a curve, in each column between its ends."""
+    columns = np.arange(ends[0], ends[1] + 1)
+    offsets = np.arange(-reach, reach + 1)
+    rows = np.rint(middle[columns]).astype(int)[:, None] + offsets
+    inside = (rows >= 0) & (rows < faint.shape[0])
+    values = faint[np.clip(rows, 0, faint.shape[0] - 1), columns[:, None]]
+    return (values * inside).sum(axis=1)
+
+
+def _printed(lines: list[_Line], height: int, width: int, families: bool) -> list[_Line]:
+    """Those lines that leave the picture at both ends, or stand in a family of equals."""
+
+    def leaves(line: _Line) -> bool:
+        exits = []
+        for column, border in ((line.left, 0), (line.right, width - 1)):
+            row = line.rows[column]
+            above_or_below = min(row, height - 1 - row) <= 5 and abs(line.slope) > 0.005
+            exits.append(abs(column - border) <= 3 + 0.003 * width or above_or_below)
+        return all(exits)
+
+    def alike(line: _Line, other: _Line) -> bool:
+        near = 0.05 * width
+        ends = abs(line.left - other.left) < near and abs(line.right - other.right) < near
+        return ends and abs(line.slope - other.slope) < 0.02 and line.right - line.left > width / 2
+
+    leaving = [line for line in lines if leaves(line)]
+    through = [line for line in leaving if line.right - line.left > 0.9 * width]
+    if through:
+        slope = float(np.median([line.slope for line in through]))
+        return [line for line in leaving if abs(line.slope - slope) < 0.02]
+    if not families:
+        return []
+    return [line for line in lines if sum(alike(line, other) for other in lines) >= 4]
+
+
+def _without_lines(
+    ink: np.ndarray, contrast: np.ndarray, lines: list[_Line], level: float
+) -> np.ndarray:
+    """Ink without what belongs to level lines only."""
+    result = ink.copy()
+    beside = np.zeros_like(ink)
+    for line in lines:
+        reach = int(np.ceil(line.thickness / 2)) + 2
+        first = max(0, int(np.floor(line.rows.min())) - 2 * reach)
+        last = min(len(ink), int(np.ceil(line.rows.max())) + 2 * reach + 1)
+        if last <= first:
+            continue
+        distance = np.abs(np.arange(first, last)[:, None] - line.rows)
+        beside[first:last][distance <= 2 * reach] = 1
+        shade = float(np.median(contrast[first:last][distance <= 0.6]))
+        if shade < 0.6 * level:
+            keep = contrast[first:last] > (shade + level) / 2
+        else:
+            keep = _taller(ink, line.thickness + 2, first, last)
+        result[first:last][(distance <= reach) & ~keep] = 0
+    return _without_crumbs(result, beside, max(line.thickness for line in lines) + 2)
+
+
+def _taller(ink: np.ndarray, height: float, first: int, last: int) -> np.ndarray:
+    """Which pixels of some rows belong to upright runs of this height: strokes, not lines."""
+    size = int(np.ceil(height))
+    start = max(0, first - size)
+    runs = cv2.morphologyEx(ink[start : last + size], cv2.MORPH_OPEN, np.ones((size, 1), np.uint8))
+    return runs[first - start :][: last - first] > 0
+
+
+def _without_crumbs(ink: np.ndarray, beside: np.ndarray, height: float) -> np.ndarray:
+    """Drop what is left of lines: flat parts that lie along them and nowhere else."""
+    count, labels, boxes, _ = cv2.connectedComponentsWithStats(ink, connectivity=8)
+    outside = np.zeros(count, bool)
+    outside[labels[beside == 0]] = True
+    kept = outside | (boxes[:, 3] > height)
+    kept[0] = False
+    return kept.astype(np.uint8)[labels]

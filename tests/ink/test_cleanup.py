@@ -1,0 +1,200 @@
+"""Photographs of formulas come out as the pictures that the model knows."""
+
+import zipfile
+
+import cv2
+import numpy as np
+import pytest
+from distort import SCENES, Scene, agreement, photograph
+
+from posformer.ink.cleanup import Cleaned, NoInkError, clean, split_lines
+from posformer.ink.glyphs import own_bank
+from posformer.ink.layout import lay_out
+from posformer.ink.loading import load_picture
+from posformer.ink.pen import pen_width, thin
+from posformer.ink.render import picture_strokes, render
+
+FORMULAS = [
+    r"x ^ { 2 } + 3 . 5 x - 1 = 0",
+    r"\frac { a - b } { 2 } = \sqrt { y }",
+    r"\sum _ { i = 1 } ^ { n } ( i + j )",
+    r"f ( x ) = \frac { 1 } { 1 + \frac { 1 } { x } } - k",
+]
+
+
+@pytest.fixture(scope="module")
+def pictures() -> list[np.ndarray]:
+    """Formulas in the project's own hand, drawn as CROHME's pictures are."""
+    bank = own_bank(writers=4)
+    rng = np.random.default_rng(0)
+    inks = [lay_out(formula.split(), bank, rng) for formula in FORMULAS]
+    return [render(picture_strokes(ink.strokes)) for ink in inks]
+
+
+@pytest.fixture(scope="module")
+def real_pictures(crohme_zip) -> list[np.ndarray]:
+    """Every 300th training picture of CROHME."""
+    with zipfile.ZipFile(crohme_zip) as archive:
+        names = sorted(name for name in archive.namelist() if "/train/img/" in name)[::300]
+        return [load_picture(archive.read(name)) for name in names if name.endswith(".bmp")]
+
+
+def as_cleaned(picture: np.ndarray) -> Cleaned:
+    return Cleaned(picture, (0, 0, picture.shape[1], picture.shape[0]), 1.0, True, 3.0)
+
+
+def test_a_picture_like_those_of_training_is_left_alone(pictures):
+    for picture in pictures:
+        cleaned = clean(picture)
+        assert (cleaned.picture == picture).all()
+        assert cleaned.scale == 1
+        assert cleaned.light_ink
+
+
+def test_real_training_pictures_are_left_alone(real_pictures):
+    same = [np.array_equal(clean(picture).picture, picture) for picture in real_pictures]
+    assert np.mean(same) >= 0.95
+
+
+def test_margins_are_brought_to_those_of_training(pictures):
+    for picture in pictures:
+        wide = np.pad(picture, ((60, 5), (0, 90)))
+        assert (clean(wide).picture == picture).all()
+        tight = picture[12:-11, 12:-11]
+        assert (clean(tight).picture == picture).all()
+
+
+@pytest.mark.parametrize("name", [name for name, scene in SCENES.items() if not scene.megapixels])
+def test_ink_is_found_in_every_scene(pictures, name):
+    for seed, picture in enumerate(pictures):
+        photo, truth = photograph(picture, SCENES[name], seed)
+        cleaned = clean(load_picture(photo)).picture
+        assert set(np.unique(cleaned)) == {0, 255}
+        assert agreement(cleaned, truth, picture) > 0.95
+        assert 2.2 < pen_width((cleaned > 0).astype(np.uint8)) < 4
+        assert 0.7 < cleaned.shape[0] / picture.shape[0] < 1.4
+
+
+@pytest.mark.parametrize("name", [name for name, scene in SCENES.items() if scene.megapixels])
+def test_ink_is_found_in_photographs_of_twelve_megapixels(pictures, name):
+    photo, truth = photograph(pictures[1], SCENES[name], 0)
+    assert photo.shape[0] * photo.shape[1] > 11e6
+    assert agreement(clean(photo).picture, truth, pictures[1]) > 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(SCENES))
+def test_real_ink_is_found_in_every_scene(real_pictures, name):
+    chosen = real_pictures[::5] if SCENES[name].megapixels else real_pictures
+    scores = []
+    for seed, picture in enumerate(chosen):
+        photo, truth = photograph(picture, SCENES[name], seed)
+        scores.append(agreement(clean(load_picture(photo)).picture, truth, picture))
+    assert np.mean(np.array(scores) > 0.9) >= 0.95
+
+
+def test_a_small_formula_in_a_large_photograph_is_read_in_full_detail(pictures):
+    photo, truth = photograph(pictures[0], Scene(noise=3), 0)
+    page = np.full((3000, 4000, 3), 255, np.uint8)
+    page[2000 : 2000 + photo.shape[0], 500 : 500 + photo.shape[1]] = photo
+    cleaned = clean(page)
+    assert agreement(cleaned.picture, truth, pictures[0]) > 0.97
+    left, top, right, bottom = cleaned.box
+    rows, columns = np.nonzero(truth)
+    expected = np.array(
+        [columns.min() + 500, rows.min() + 2000, columns.max() + 501, rows.max() + 2001]
+    )
+    assert np.abs(np.array([left, top, right, bottom]) - expected).max() <= 6
+
+
+def test_dots_and_minus_signs_stay(pictures):
+    for scene in ("jpeg", "squared", "noise", "thick"):
+        photo, _ = photograph(pictures[0], SCENES[scene], 3)
+        cleaned = clean(load_picture(photo)).picture
+        count = cv2.connectedComponents((cleaned > 0).astype(np.uint8))[0]
+        assert count == cv2.connectedComponents((pictures[0] > 0).astype(np.uint8))[0]
+
+
+def test_a_fraction_bar_as_wide_as_the_formula_is_no_ruled_line(pictures):
+    bar = pictures[1].copy()
+    bar[bar.shape[0] // 2, 12:-11] = 255
+    bar[bar.shape[0] // 2 + 1, 12:-11] = 255
+    assert (clean(bar).picture == bar).all()
+
+
+@pytest.mark.parametrize(
+    "blank",
+    [
+        np.full((300, 400), 255, np.uint8),
+        np.zeros((300, 400, 3), np.uint8),
+        np.full((1, 1), 7, np.uint8),
+        np.full((1, 5000), 200, np.uint8),
+        photograph(np.zeros((100, 200), np.uint8), Scene(noise=10, jpeg=30), 0)[0],
+        photograph(np.zeros((100, 200), np.uint8), Scene(shadow=0.6, paper=(240, 235, 220)), 1)[0],
+        photograph(np.zeros((100, 200), np.uint8), SCENES["ruled"], 2)[0],
+        photograph(np.zeros((100, 200), np.uint8), SCENES["squared"], 3)[0],
+    ],
+)
+def test_a_blank_page_is_said_to_be_blank(blank):
+    with pytest.raises(NoInkError, match="no ink"):
+        clean(blank)
+
+
+def test_any_pixels_at_all_are_cleaned_or_refused():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        height, width = rng.integers(1, 200, 2)
+        shape = (height, width) if rng.random() < 0.5 else (height, width, 3)
+        picture = rng.integers(0, 256, shape).astype(np.uint8)
+        if rng.random() < 0.7:
+            picture = cv2.GaussianBlur(picture, (0, 0), rng.uniform(0.5, 20))
+        try:
+            cleaned = clean(picture).picture
+        except NoInkError:
+            continue
+        assert cleaned.dtype == np.uint8
+        assert cleaned.any()
+
+
+def test_the_same_picture_gives_the_same_result(pictures):
+    photo, _ = photograph(pictures[2], SCENES["turned squared"], 5)
+    assert (clean(photo).picture == clean(photo).picture).all()
+
+
+def test_formulas_below_each_other_are_cut_apart(pictures):
+    width = max(picture.shape[1] for picture in pictures)
+    stack = [np.pad(p[12:-11], ((0, 40), (0, width - p.shape[1]))) for p in pictures]
+    lines = split_lines(clean(np.pad(np.vstack(stack), 12)))
+    assert len(lines) == len(pictures)
+    for line, picture in zip(lines, pictures, strict=True):
+        assert (line.picture == picture).all()
+    tops = [line.box[1] for line in lines]
+    assert tops == sorted(tops)
+
+
+def test_one_formula_is_not_cut(pictures):
+    for picture in pictures:
+        whole = clean(picture)
+        assert split_lines(whole) == [whole]
+
+
+def test_real_formulas_are_rarely_cut(real_pictures):
+    cut = [len(split_lines(as_cleaned(picture))) > 1 for picture in real_pictures]
+    assert np.mean(cut) <= 0.04
+
+
+def test_pen_width_is_measured():
+    for width in (1, 2, 3, 5, 9):
+        line = np.zeros((60, 200), np.uint8)
+        line[20 : 20 + width, 10:190] = 1
+        assert pen_width(line) == pytest.approx(width, abs=0.35)
+
+
+def test_thinning_keeps_what_hangs_together_and_every_dot(pictures):
+    for picture in pictures:
+        ink = (picture > 0).astype(np.uint8)
+        thick = cv2.dilate(cv2.resize(ink, None, fx=3, fy=3), np.ones((3, 3), np.uint8))
+        before = cv2.connectedComponents(thick)[0]
+        thinned = thin(thick, 3)
+        assert cv2.connectedComponents(thinned)[0] == before
+        assert pen_width(thinned) < pen_width(thick) - 4
