@@ -270,8 +270,11 @@ class InkSource:
             ink = self.augment(ink, rng)
             style = replace(style, pen_width=self.augment.pen_width(style.pen_width, rng))
         ink = _scaled(ink, self._draw_scale(rng))
-        style = self._fitting(ink, style)
         height, width = rendered_size(ink.strokes, style)
+        shrink = self._shrink(height, width)
+        if shrink < 1.0:
+            style = replace(style, scale=style.scale * shrink)
+            height, width = rendered_size(ink.strokes, style)
         return InkDrawing(ink, style, height, width)
 
     def _draw_scale(self, rng: np.random.Generator) -> float:
@@ -281,19 +284,20 @@ class InkSource:
             return float(np.exp(rng.uniform(*np.log(self.scale_range))))
         return float(rng.uniform(*self.scale_range))
 
-    def _fitting(self, ink: AlignedInk, style: RenderStyle) -> RenderStyle:
-        """The style with a scale at which the picture is not too large."""
-        height, width = rendered_size(ink.strokes, style)
-        shrink = 1.0
+    def _shrink(self, height: int, width: int) -> float:
+        """The factor that makes a picture of this size small enough."""
+        factors = [1.0]
         if self.max_pixels is not None:
-            shrink = min(shrink, np.sqrt(self.max_pixels / (height * width)))
+            factors.append(float(np.sqrt(self.max_pixels / (height * width))))
         if self.max_size is not None:
-            shrink = min(shrink, self.max_size[0] / height, self.max_size[1] / width)
-        return style if shrink == 1.0 else replace(style, scale=float(style.scale * shrink))
+            factors += [self.max_size[0] / height, self.max_size[1] / width]
+        return min(factors)
 
 
 def _scaled(ink: AlignedInk, scale: float) -> AlignedInk:
     if scale == 1.0:
         return ink
-    factor = np.float32(scale)
-    return replace(ink, strokes=tuple(stroke * factor for stroke in ink.strokes))
+    points = np.concatenate(ink.strokes) * np.float32(scale)
+    ends = np.cumsum([len(stroke) for stroke in ink.strokes]).tolist()
+    strokes = (points[first:last] for first, last in zip([0, *ends], ends, strict=False))
+    return replace(ink, strokes=tuple(strokes))

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from posformer.errors import PosformerError
-from posformer.ink.aligned import AlignedInk
+from posformer.ink.aligned import AlignedInk, bounds
 
 __all__ = ["StrokeAugmentation"]
 
@@ -66,12 +66,12 @@ class StrokeAugmentation:
     def __call__(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
         """Draw a variation of an expression; the tokens stay the same."""
         lengths = np.array([len(stroke) for stroke in ink.strokes])
-        points = np.concatenate(ink.strokes).astype(np.float64)
+        points = np.concatenate(ink.strokes).astype(np.float32, copy=False)
         points = self._move_symbols(points, _symbol_of_points(ink, lengths), rng)
         points = self._bend(points, rng)
-        points += self.noise * rng.standard_normal(points.shape)
+        points += np.float32(self.noise) * rng.standard_normal(points.shape, np.float32)
         points, lengths = self._sample(points, lengths, rng)
-        strokes = _split(points.astype(np.float32), lengths)
+        strokes = _split(points, lengths)
         return self._join(replace(ink, strokes=strokes), rng)
 
     def pen_width(self, usual: int, rng: np.random.Generator) -> int:
@@ -91,23 +91,26 @@ class StrokeAugmentation:
         )
         shift = self.symbol_shift * rng.standard_normal((count, 2))
         scale = np.exp(self.symbol_scale * rng.standard_normal((count, 1)))
-        return points * scale[symbols] + (centres * (1 - scale) + shift)[symbols]
+        shift = (centres * (1 - scale) + shift).astype(np.float32)
+        return points * scale.astype(np.float32)[symbols] + shift[symbols]
 
     def _bend(self, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Slant, rotate and stretch the whole; bow the row; move everything by smooth waves."""
-        low, high = points.min(axis=0), points.max(axis=0)
+        low, high = bounds(points)
         points = points - (low + high) / 2
         reach = max(1.0, float(high[0] - low[0]) / 2)
         # A short row shows less of the same bow.
         bow = self.curvature * min(1.0, reach / 100) * rng.standard_normal()
-        points[:, 1] += bow * np.square(points[:, 0] / reach)
+        points[:, 1] += np.float32(bow) * np.square(points[:, 0] / np.float32(reach))
         waves = 2 * np.pi / rng.uniform(*self.wavelength, (_WAVES, 1))
         direction = rng.standard_normal((_WAVES, 2))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True) + 1e-9
-        phase = points @ (waves * direction).T + rng.uniform(0, 2 * np.pi, _WAVES)
+        phase = points @ (waves * direction).T.astype(np.float32)
+        phase += rng.uniform(0, 2 * np.pi, _WAVES).astype(np.float32)
         # Each wave has half the variance of its amplitude.
         heights = self.elastic * np.sqrt(2 / _WAVES) * rng.standard_normal((_WAVES, 2))
-        return (points + np.sin(phase) @ heights) @ self._matrix(rng).T
+        points += np.sin(phase) @ heights.astype(np.float32)
+        return points @ self._matrix(rng).T.astype(np.float32)
 
     def _matrix(self, rng: np.random.Generator) -> np.ndarray:
         slant, turn, stretch = rng.standard_normal(3)

@@ -9,7 +9,7 @@ import numpy as np
 
 from posformer.errors import PosformerError
 from posformer.ink.align import inked_places
-from posformer.ink.aligned import AlignedInk
+from posformer.ink.aligned import AlignedInk, bounds
 from posformer.ink.bank import SymbolBank, SymbolSample
 from posformer.ink.metrics import reach
 
@@ -151,7 +151,8 @@ def _points_of(ink: AlignedInk, places: Sequence[int]) -> np.ndarray:
 
 def _log_extent(points: np.ndarray) -> np.ndarray:
     # A few pixels more keep flat groups such as a lone minus from being infinitely thin.
-    return np.asarray(np.log(np.ptp(points, axis=0) + 4.0))
+    low, high = bounds(points)
+    return np.asarray(np.log(high - low + 4.0))
 
 
 class Exchange:
@@ -283,7 +284,7 @@ def fit_symbol(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.nd
     Returns:
         float32 (points, 2) each.
     """
-    low, high = points.min(axis=0), points.max(axis=0)
+    low, high = bounds(points)
     width, height = high - low
     usual = reach(old)
     if usual.height >= 0.5:
@@ -335,8 +336,8 @@ def _grafted(ink: AlignedInk, group: Group, points: np.ndarray, graft: _Graft) -
 def _into_box(strokes: Sequence[np.ndarray], target: np.ndarray) -> list[np.ndarray]:
     """Bring strokes to the box of other points, without bending them out of shape."""
     points = np.concatenate(strokes)
-    low, high = points.min(axis=0), points.max(axis=0)
-    goal = target.min(axis=0), target.max(axis=0)
+    low, high = bounds(points)
+    goal = bounds(target)
     ratio = np.exp(_log_extent(target) - _log_extent(points))
     size = np.sqrt(ratio * ratio.prod() ** 0.5)  # half way from equal proportions to the box's
     shift = (goal[0] + goal[1]) / 2 - (low + high) / 2 * size

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from posformer.errors import PosformerError
-from posformer.ink.aligned import AlignedInk
+from posformer.ink.aligned import AlignedInk, bounds
 
 __all__ = [
     "RenderError",
@@ -123,12 +123,12 @@ def rendered_size(
     strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE
 ) -> tuple[int, int]:
     """Height and width of the picture that `render` gives."""
-    return _scaled_size(*_full_size(np.floor(np.concatenate(strokes)), style), style)
+    return _scaled_size(*_full_size(*bounds(np.floor(np.concatenate(strokes))), style), style)
 
 
-def _full_size(points: np.ndarray, style: RenderStyle) -> tuple[int, int]:
-    """Height and width before resampling."""
-    width, height = np.ptp(points, axis=0) + style.pen_width + sum(style.margin)
+def _full_size(low: np.ndarray, high: np.ndarray, style: RenderStyle) -> tuple[int, int]:
+    """Height and width before resampling, for pixels from `low` to `high`."""
+    width, height = high - low + style.pen_width + sum(style.margin)
     if not height * width <= MAX_PIXELS:
         raise RenderError(f"a picture of {width:.0f} x {height:.0f} pixels is too large")
     return int(height), int(width)
@@ -149,8 +149,9 @@ def render(strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE) -> 
         uint8 (height, width), white ink on black.
     """
     points = np.floor(np.concatenate(strokes)).astype(np.int64)
-    height, width = _full_size(points, style)
-    points += style.margin[0] + (style.pen_width - 1) // 2 - points.min(axis=0)
+    low, high = bounds(points)
+    height, width = _full_size(low, high, style)
+    points += style.margin[0] + (style.pen_width - 1) // 2 - low
     lengths = np.array([len(stroke) for stroke in strokes])
     picture: np.ndarray = np.zeros((height, width), np.uint8)
     columns, rows = _pixels(points, np.cumsum(lengths)[:-1] - 1)
@@ -176,7 +177,7 @@ def _pixels(points: np.ndarray, breaks: np.ndarray) -> tuple[np.ndarray, np.ndar
         Columns and rows, int64 (pixels,).
     """
     moves = np.diff(points, axis=0)
-    steps = np.abs(moves).max(axis=1, initial=0)
+    steps = np.maximum(*np.abs(moves).T)
     steps[breaks] = 0
     line = np.repeat(np.arange(len(steps)), steps)
     step = np.arange(1, len(line) + 1) - np.repeat(np.cumsum(steps) - steps, steps)
@@ -209,15 +210,15 @@ def token_boxes(ink: AlignedInk, style: RenderStyle = CROHME_STYLE) -> np.ndarra
     low = np.minimum.reduceat(points, starts)
     high = np.maximum.reduceat(points, starts) + style.pen_width
     boxes = np.full((len(ink.tokens), 4), np.nan, np.float32)
-    for place, strokes in enumerate(ink.alignment):
-        if len(strokes) == 1:
-            boxes[place, :2], boxes[place, 2:] = low[strokes[0]], high[strokes[0]]
-        elif strokes:
-            members = list(strokes)
-            boxes[place, :2] = low[members].min(axis=0)
-            boxes[place, 2:] = high[members].max(axis=0)
-    boxes += np.tile(style.margin[0] - low.min(axis=0), 2).astype(np.float32)
-    full = _full_size(points, style)
+    inked = [place for place, strokes in enumerate(ink.alignment) if strokes]
+    if inked:
+        members = [stroke for place in inked for stroke in ink.alignment[place]]
+        starts = np.cumsum([0, *(len(ink.alignment[place]) for place in inked[:-1])])
+        boxes[inked, :2] = np.minimum.reduceat(low[members], starts)
+        boxes[inked, 2:] = np.maximum.reduceat(high[members], starts)
+    offset = style.margin[0] - low.min(axis=0)
+    boxes += np.concatenate([offset, offset]).astype(np.float32)
+    full = _full_size(*bounds(points), style)
     height, width = _scaled_size(*full, style)
     boxes *= np.array([width / full[1], height / full[0]] * 2, np.float32)
     return boxes
