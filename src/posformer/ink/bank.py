@@ -157,7 +157,7 @@ class SymbolBank:
             places = self._similar(token, writer)
         if not places:
             raise BankError(f"the symbol bank holds no ink for '{token}'")
-        return self[places[int(rng.integers(len(places)))]]
+        return self[places[int(rng.random() * len(places))]]
 
     def written_by(self, writer: str) -> frozenset[str]:
         """The tokens a writer wrote."""
@@ -170,6 +170,14 @@ class SymbolBank:
             written[writer].add(token)
         return {writer: frozenset(tokens) for writer, tokens in written.items()}
 
+    @cached_property
+    def _owners(self) -> Mapping[str, tuple[str, ...]]:
+        """The writers of each token."""
+        owners: dict[str, list[str]] = defaultdict(list)
+        for token, writer in sorted(self._by_pair):
+            owners[token].append(writer)
+        return {token: tuple(writers) for token, writers in owners.items()}
+
     def _places(self, token: str, writer: str | None) -> tuple[int, ...]:
         if writer is None:
             return self._by_token.get(token, ())
@@ -179,7 +187,7 @@ class SymbolBank:
         """Samples of a token by the writers whose hand is nearest to this one's."""
         key = (token, writer)
         if key not in self._neighbours:
-            owners = [other for other in self.writers if (token, other) in self._by_pair]
+            owners = list(self._owners.get(token, ()))
             if writer in self._habits and owners:
                 theirs = np.array([self._habits[other] for other in owners])
                 distances = np.abs(theirs - self._habits[writer]).sum(axis=1)
