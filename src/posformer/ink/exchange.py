@@ -274,7 +274,8 @@ def fit_symbol(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.nd
 
     Where the old symbol stood on its row follows from what its shape usually reaches, so that a
     `g` in place of an `a` hangs below the row and a `b` rises above it. The new symbol keeps its
-    proportions, but for being narrowed where it would run into its neighbours.
+    proportions, but for being narrowed where it would run into its neighbours, and stays near the
+    old one's box where it would run into what is above or below.
 
     Args:
         sample: What is put in.
@@ -293,12 +294,16 @@ def fit_symbol(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.nd
     else:  # a flat symbol, such as `=` drawn closely: its width tells more
         unit = max(width, 8.0) / 1.2
         baseline = (low[1] + high[1]) / 2 + (usual.top + usual.bottom) / 2 * unit
-    scale = unit / sample.unit
+    # Half an x-height above and below the old ink is free as a rule; a fraction bar may be next.
+    floor, ceiling = high[1] + unit / 2, low[1] - unit / 2
+    scale = min(unit / sample.unit, (floor - ceiling) / max(sample.height, 1e-6))
     room = width + 0.45 * unit
     narrow = min(1.0, max(room / max(sample.width * scale, 1e-6), 0.6))
     size = np.array([scale * narrow, scale])
     left = (low[0] + high[0]) / 2 - sample.width * size[0] / 2
-    corner = np.array([left, baseline - sample.baseline * scale])
+    top = baseline - sample.baseline * scale
+    top = max(min(top, floor - sample.height * scale), ceiling)
+    corner = np.array([left, top])
     return [(stroke * size + corner).astype(np.float32) for stroke in sample.strokes]
 
 
