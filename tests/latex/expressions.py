@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 SYMBOLS = [*"abxyz012+-=()[]|<>,.!", r"\alpha", r"\pi", r"\sin", r"\times", r"\leq", r"\{", r"\}"]
 
 
-def captions(max_leaves: int = 25) -> st.SearchStrategy[list[str]]:
+def captions(max_leaves: int = 8) -> st.SearchStrategy[list[str]]:
     """Caption-form expressions: scripts in order, `\\limits` where captions write it."""
     symbol = st.sampled_from(SYMBOLS).map(lambda token: [token])
     return _row(st.recursive(symbol, _extended, max_leaves=max_leaves))
 
 
 def _row(units: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:
-    return st.lists(units, min_size=1, max_size=5).map(lambda row: list(chain(*row)))
+    return st.lists(units, min_size=1, max_size=3).map(lambda row: list(chain(*row)))
 
 
 def _extended(units: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:

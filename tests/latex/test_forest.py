@@ -1,12 +1,12 @@
 """Every token gets its place in the position forest."""
 
 import json
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from counting import lines_run
 from expressions import captions
 from hypothesis import given
 from hypothesis import strategies as st
@@ -251,25 +251,11 @@ def test_a_line_of_ten_thousand_tokens_is_flat() -> None:
     ],
 )
 def test_work_grows_with_the_number_of_tokens(tokens_of_size) -> None:
-    def lines_run(size: int) -> int:
-        """Count executed lines, which unlike seconds are the same on every machine."""
-        count = 0
-
-        def trace(frame, event, argument):
-            nonlocal count
-            count += event == "line"
-            return trace
-
+    def work(size: int) -> int:
         tokens = tokens_of_size(size)
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            identifier_codes(encode_forest(tokens, lenient=True))
-        finally:
-            sys.settrace(before)
-        return count
+        return lines_run(lambda: identifier_codes(encode_forest(tokens, lenient=True)))
 
-    assert lines_run(2_000) < 2.1 * lines_run(1_000)
+    assert work(2_000) < 2.1 * work(1_000)
 
 
 # The authors' coding

@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.sax.saxutils import unescape
 
 import pytest
+from counting import lines_run
 from expressions import captions
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +92,7 @@ a\over b                        ⟼ \frac { a } { b }
 {1 \over {x+1}}                 ⟼ \frac { 1 } { x + 1 }
 \left(a\over b\right)           ⟼ ( \frac { a } { b } )
 \nicefrac12                     ⟼ 1 / 2
+\nicefrac1{}                    ⟼ 1 /
 1/2                             ⟼ 1 / 2
 \binom nk                       ⟼ \binom { n } { k }
 \dbinom{n}{k}                   ⟼ \binom { n } { k }
@@ -440,6 +442,29 @@ def test_depth_costs_no_recursion() -> None:
     assert normalize("{" * depth + r"a\over b" + "}" * depth) == normalize(r"\frac ab")
 
 
+@pytest.mark.parametrize(
+    ("unit", "closing"),
+    [
+        ("x^{", "}"),
+        ("{a", "}"),
+        ("x+", ""),
+        (r"\sqrt", ""),
+        (r"\frac{a}{", "}"),
+        (r"\left(", r"\right)"),
+        ("√(", ")"),
+        ("x²", ""),
+        (".", ""),
+        ("5%", ""),
+    ],
+)
+def test_work_grows_with_the_length_of_the_text(unit: str, closing: str) -> None:
+    def work(size: int) -> int:
+        text = unit * size + "2" + closing * size
+        return lines_run(lambda: normalize(text))
+
+    assert work(400) < 2.1 * work(200)
+
+
 @pytest.mark.parametrize("split", ["train", "2014", "2016"])
 def test_crohme_captions_come_out_unchanged(crohme_zip: Path, split: str) -> None:
     for name, tokens in _captions(crohme_zip, split).items():
@@ -457,6 +482,7 @@ def test_the_texts_of_crohme_ink_become_its_captions(
         for name, text in _ink_texts(crohme_ink_zip, split).items()
         if name in captions
     )
+    print(f"\n{split}: {agreed} of {len(captions)} texts become their caption")
     assert agreed >= 0.985 * len(captions)
 
 

@@ -127,7 +127,11 @@ class _Expander:
     def lexemes(self) -> Iterator[Lexeme]:
         while self.at < len(self.raw):
             lexeme = self.raw[self.at]
-            for part in scan(self._latex()):
+            latex = self._latex()
+            if latex == lexeme.token:
+                yield lexeme
+                continue
+            for part in scan(latex):
                 yield Lexeme(part.token, lexeme.number, lexeme.column)
 
     def _latex(self) -> str:
@@ -140,7 +144,7 @@ class _Expander:
             return self._script_run(script)
         if token in "()":
             return self._parenthesis()
-        if token == "." and self._run(lambda token: token == ".") >= len("..."):
+        if token == "." and self._run(lambda token: token == ".", len("...")) == len("..."):
             self.at += len("...")
             return r"\ldots"
         self.at += 1
@@ -171,13 +175,13 @@ class _Expander:
         self.at += digits
         return f"{command}{{{radicand}}}" if radicand else command
 
-    def _run(self, belongs: Callable[[str], bool]) -> int:
+    def _run(self, belongs: Callable[[str], bool], limit: int | None = None) -> int:
         """How many of the next lexemes belong together and were typed without a space."""
         column = self.raw[self.at].column if self.at < len(self.raw) else None
         if column is None:
             return 0
         count = 0
-        while self.at + count < len(self.raw):
+        while self.at + count < len(self.raw) and count != limit:
             lexeme = self.raw[self.at + count]
             if lexeme.column != column + count or not belongs(lexeme.token):
                 break

@@ -393,7 +393,7 @@ def _filled(template: tuple[str, ...], slots: dict[str, Units]) -> _Unit:
 def _spliced(template: tuple[str, ...], slots: dict[str, Units]) -> Units:
     units = _function(slots["#1"])
     for part in template[1:]:
-        units += slots.get(part) or [_symbol(part)]
+        units += slots.get(part, [_symbol(part)])
     return units
 
 
