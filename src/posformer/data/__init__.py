@@ -2,6 +2,7 @@
 
 from posformer.data.decoding import Polarity, decode_picture
 from posformer.data.files import DataError
+from posformer.data.grammar import Grammar
 from posformer.data.inkset import InkDrawing, InkSource, drop_known_texts, load_ink
 from posformer.data.packing import PackingError, deal, pack_batches, step_share, valid_share
 from posformer.data.pictures import (
@@ -14,11 +15,13 @@ from posformer.data.pictures import (
     open_pictures,
 )
 from posformer.data.source import Drawing, Source
+from posformer.data.synthesis import SynthesisSource, Synthesizer, write_set
 
 __all__ = [
     "DataError",
     "Drawing",
     "Example",
+    "Grammar",
     "InkDrawing",
     "InkSource",
     "PackingError",
@@ -28,6 +31,8 @@ __all__ = [
     "Polarity",
     "Problem",
     "Source",
+    "SynthesisSource",
+    "Synthesizer",
     "deal",
     "decode_picture",
     "drop_known_texts",
@@ -37,4 +42,5 @@ __all__ = [
     "pack_batches",
     "step_share",
     "valid_share",
+    "write_set",
 ]

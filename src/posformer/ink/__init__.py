@@ -1,12 +1,14 @@
-"""Pen and pixel: InkML, aligned ink, rendering, captions and alignment, augmentation, exchange."""
+"""Pen and pixel: InkML, aligned ink, rendering, captions, alignment, augmentation, layout."""
 
 from posformer.ink.align import align, inked_places
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.augment import StrokeAugmentation
-from posformer.ink.bank import SymbolBank
+from posformer.ink.bank import SymbolBank, SymbolSample
 from posformer.ink.captions import caption_of, label_token
 from posformer.ink.exchange import Exchange, GroupBank
+from posformer.ink.glyphs import own_bank
 from posformer.ink.inkml import Ink, InkError, MathNode, Symbol, read_inkml, write_inkml
+from posformer.ink.layout import LayoutStyle, lay_out
 from posformer.ink.render import (
     RenderError,
     RenderStyle,
@@ -25,17 +27,21 @@ __all__ = [
     "GroupBank",
     "Ink",
     "InkError",
+    "LayoutStyle",
     "MathNode",
     "RenderError",
     "RenderStyle",
     "StrokeAugmentation",
     "Symbol",
     "SymbolBank",
+    "SymbolSample",
     "align",
     "caption_of",
     "inked_places",
     "label_token",
+    "lay_out",
     "natural_scale",
+    "own_bank",
     "picture_strokes",
     "read_inkml",
     "render",

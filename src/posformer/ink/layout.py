@@ -64,8 +64,8 @@ class LayoutStyle:
     smallest: float = 0.36  # size below which nested scripts do not shrink
     upper_drop: float = 0.25  # baseline of a superscript below the top of a tall base
     upper_height: float = 1.05  # baseline of a superscript above that of its base, at least
-    lower_drop: float = 0.05  # baseline of a subscript below the bottom of a deep base
-    lower_depth: float = 0.35  # baseline of a subscript below that of its base, at least
+    lower_drop: float = -0.05  # baseline of a subscript below the bottom of a deep base
+    lower_depth: float = 0.3  # baseline of a subscript below that of its base, at least
     script_gap: float = 0.23  # between a base and its scripts
     limit_gap: float = 0.38  # between a big operator and its limits
     fraction_size: float = 0.82  # of numerator and denominator relative to the row
@@ -157,7 +157,7 @@ def lay_out(
 
 
 def choose_writer(
-    tokens: Sequence[str], bank: SymbolBank, rng: np.random.Generator, tries: int = 6
+    tokens: Sequence[str], bank: SymbolBank, rng: np.random.Generator, tries: int = 12
 ) -> str:
     """Of a few writers drawn by chance, the one who wrote most of the tokens."""
     needed = bank.tokens.intersection(tokens)

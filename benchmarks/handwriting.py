@@ -1,0 +1,159 @@
+"""How made-up handwriting compares with real handwriting of the same texts.
+
+python benchmarks/handwriting.py --ink CORPUS [--split S] [--every N]
+
+Lays out the texts of a corpus anew with the corpus's own symbols and prints, for lengths that a
+layout decides on, the 10th, 50th and 90th percentile of both. Lengths are in x-heights of their
+row, but for those of pictures.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from posformer.data.inkset import load_ink
+from posformer.data.synthesis import in_pixels
+from posformer.ink.aligned import AlignedInk
+from posformer.ink.bank import SymbolBank
+from posformer.ink.expression import (
+    ExpressionError,
+    Fraction,
+    Item,
+    Radical,
+    Row,
+    Scripted,
+    Symbol,
+    parse,
+    row_symbols,
+    rows,
+)
+from posformer.ink.layout import lay_out
+from posformer.ink.metrics import OPERATORS, fit_row
+from posformer.ink.render import rendered_size
+
+Box = tuple[float, float, float, float]
+
+
+class Measured:
+    """One expression: boxes of tokens, of items and of rows."""
+
+    def __init__(self, ink: AlignedInk) -> None:
+        self.tokens = ink.tokens
+        self.boxes: dict[int, Box] = {}
+        for place, strokes in enumerate(ink.alignment):
+            if strokes:
+                points = np.concatenate([ink.strokes[stroke] for stroke in strokes])
+                self.boxes[place] = (*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
+
+    def line(self, row: Row) -> tuple[float, float] | None:
+        """Baseline and x-height of a row."""
+        places = [place for place in row_symbols(row) if place in self.boxes]
+        edges = [self.boxes[place] for place in places]
+        return fit_row(
+            [self.tokens[place] for place in places],
+            [box[1] for box in edges],
+            [box[3] for box in edges],
+        )
+
+    def box(self, part: Row | Item) -> Box | None:
+        """The box around all ink of a part of the expression."""
+        found = np.array([self.boxes[place] for place in _places(part) if place in self.boxes])
+        if not len(found):
+            return None
+        return (*found[:, :2].min(axis=0).tolist(), *found[:, 2:].max(axis=0).tolist())
+
+
+def _places(part: Row | Item | None) -> list[int]:
+    if isinstance(part, Symbol):
+        return [part.place]
+    if isinstance(part, Row):
+        return [place for item in part.items for place in _places(item)]
+    if isinstance(part, Fraction):
+        return [part.place, *_places(part.upper), *_places(part.lower)]
+    if isinstance(part, Radical):
+        return [part.place, *_places(part.body), *_places(part.degree)]
+    if isinstance(part, Scripted):
+        return [*_places(part.base), *_places(part.lower), *_places(part.upper)]
+    return []
+
+
+def lengths(ink: AlignedInk) -> Iterator[tuple[str, float]]:
+    """All lengths of an expression, each with what it is the length of."""
+    height, width = rendered_size(in_pixels(ink).strokes)
+    yield from (("picture height, pixels", height), ("picture width, pixels", width))
+    try:
+        tree = parse(ink.tokens)
+    except ExpressionError:
+        return
+    measured = Measured(ink)
+    for row in rows(tree):
+        line = measured.line(row)
+        if line is None:
+            continue
+        for left, right in zip(row.items, row.items[1:], strict=False):
+            before, after = measured.box(left), measured.box(right)
+            if before and after:
+                yield "gap between neighbours", (after[0] - before[2]) / line[1]
+        for item in row.items:
+            yield from _of_item(measured, item, *line)
+
+
+def _of_item(
+    ink: Measured, item: Item, baseline: float, unit: float
+) -> Iterator[tuple[str, float]]:
+    base = item.base if isinstance(item, Scripted) else item
+    if isinstance(item, Scripted) and not (
+        isinstance(base, Symbol) and ink.tokens[base.place] in OPERATORS
+    ):
+        for name, row, side in (("subscript", item.lower, 1), ("superscript", item.upper, -1)):
+            line = None if row is None else ink.line(row)
+            if line is not None:
+                yield f"{name} size", line[1] / unit
+                yield f"{name} baseline, away from the row's", side * (line[0] - baseline) / unit
+    box = ink.boxes.get(base.place) if isinstance(base, Fraction | Radical) else None
+    if isinstance(base, Fraction) and box:
+        upper, lower = ink.box(base.upper), ink.box(base.lower)
+        if upper and lower:
+            yield "numerator above bar", (box[1] - upper[3]) / unit
+            yield "denominator below bar", (lower[1] - box[3]) / unit
+            widest = max(upper[2] - upper[0], lower[2] - lower[0])
+            yield "overhang of bar", (box[2] - box[0] - widest) / 2 / unit
+    if isinstance(base, Radical) and box:
+        body = ink.box(base.body)
+        if body:
+            yield "radical above radicand", (body[1] - box[1]) / unit
+            yield "radical left of radicand", (body[0] - box[0]) / unit
+
+
+def collect(inks: Sequence[AlignedInk]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = defaultdict(list)
+    for ink in inks:
+        for name, length in lengths(ink):
+            found[name].append(length)
+    return found
+
+
+def main(
+    ink: Annotated[Path, typer.Option(help="A corpus of InkML.")],
+    split: str = "train",
+    every: Annotated[int, typer.Option(help="Take one of so many expressions.")] = 4,
+) -> None:
+    corpus = load_ink(ink, split)
+    bank, rng = SymbolBank.from_inks(corpus), np.random.default_rng(0)
+    chosen = corpus[::every]
+    made = collect([lay_out(real.tokens, bank, rng) for real in chosen])
+    print(f"{'':40}{'count':>7}  {'real 10/50/90 %':>22}  {'made 10/50/90 %':>22}")
+    for name, real in collect(chosen).items():
+        shown = [
+            "".join(f"{value:7.2f}" for value in np.percentile(lot, [10, 50, 90]))
+            for lot in (real, made[name])
+        ]
+        print(f"{name:40}{len(real):7}  {shown[0]:>22}  {shown[1]:>22}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
