@@ -2,13 +2,20 @@
 
 from posformer.latex.drawing import draw_forest
 from posformer.latex.errors import LatexError, UnknownTokenError
-from posformer.latex.forest import PositionForest, complexity, encode_forest, identifier_codes
+from posformer.latex.forest import (
+    LETTER_CODES,
+    PositionForest,
+    complexity,
+    encode_forest,
+    identifier_codes,
+)
 from posformer.latex.normalizer import normalize
 from posformer.latex.syntax import check, is_valid
 from posformer.latex.tokens import STRUCTURE_TOKENS, is_structure, to_latex, tokenize
 from posformer.latex.vocabulary import Vocabulary
 
 __all__ = [
+    "LETTER_CODES",
     "STRUCTURE_TOKENS",
     "LatexError",
     "PositionForest",

@@ -208,16 +208,14 @@ INKLESS = frozenset({"~", "$", "\\", r"\,", r"\:", r"\;", r"\!", r"\>", r"\/", r
         " rm bf it sf tt sl sc em mit bfseries itshape rmfamily sffamily ttfamily mdseries upshape"
         " normalfont normalsize tiny scriptsize footnotesize small large Large LARGE huge Huge"
         " nolimits displaylimits relax null nobreak allowbreak noindent par hfill hfil"
-        " strut mathstrut nonumber notag hline centering left right middle protect boldmath"
+        " strut mathstrut nonumber notag hline centering protect boldmath"
         " unboldmath break nolinebreak bigskip medskip smallskip vfill"
-        " big Big bigg Bigg bigl bigr bigm Bigl Bigr Bigm biggl biggr biggm Biggl Biggr Biggm"
     ),
 }
 """Spacing, sizes, fonts switched on and math marks: dropped."""
 
 SIZED = _commands(
-    "left right middle big Big bigg Bigg bigl bigr bigm Bigl Bigr Bigm biggl biggr biggm Biggl"
-    " Biggr Biggm"
+    "middle big Big bigg Bigg bigl bigr bigm Bigl Bigr Bigm biggl biggr biggm Biggl Biggr Biggm"
 )
 r"""Commands before a delimiter, which may be `.` for none."""
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from posformer.latex.errors import LatexError
-from posformer.latex.grammar import MAIN, SUBSTRUCTURES, Substructure
+from posformer.latex.grammar import LOWER, MAIN, SUBSTRUCTURES, UPPER, Substructure
 from posformer.latex.tokens import ENVIRONMENT
 
 Coding = Literal["paper", "authors"]
 
-LETTER_CODES = {MAIN: 3, "L": 4, "R": 5}
+LETTER_CODES = {MAIN: 3, UPPER: 4, LOWER: 5}
+"""The numbers of the letters of identifiers; 0 is padding, 1 and 2 are `<sos>` and `<eos>`."""
+
 _PAD_CODE = 0
 _ROOT = 0
 

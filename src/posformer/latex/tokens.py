@@ -1,7 +1,7 @@
 """Tokens: LaTeX text cut into its smallest parts, and put together again."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z]+\*?)\}")
@@ -48,11 +48,6 @@ def tokenize(text: str) -> list[str]:
     out as its white-space split.
     """
     return [lexeme.token for lexeme in scan(text)]
-
-
-def lexemes_of(tokens: Iterable[str]) -> list[Lexeme]:
-    """Give tokens that come from no text their numbers."""
-    return [Lexeme(token, number, None) for number, token in enumerate(tokens, start=1)]
 
 
 def is_structure(token: str) -> bool:
