@@ -1,6 +1,7 @@
 """Sets of aligned ink, and training examples drawn from them."""
 
 import logging
+import os
 import zipfile
 from pathlib import Path
 
@@ -60,8 +61,17 @@ def test_a_zip_archive_reads_like_its_folder(folder: Path, tmp_path: Path) -> No
 def test_the_cache_gives_back_what_was_read(folder: Path, tmp_path: Path) -> None:
     first = load_ink(folder, "train", cache=tmp_path / "kept")
     for file in folder.rglob("*.inkml"):
-        file.write_text("gone")  # the folder itself keeps its time
+        before = file.stat()
+        file.write_bytes(b" " * before.st_size)  # only a cache can still know the ink
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert same(load_ink(folder, "train", cache=tmp_path / "kept"), first)
+
+
+def test_a_file_that_changed_is_read_anew(folder: Path, tmp_path: Path) -> None:
+    load_ink(folder, "train", cache=tmp_path / "kept")
+    write_inkml(written("a-1", "3 z z"), folder / "train" / "hand" / "a-1.inkml")
+    inks = load_ink(folder, "train", cache=tmp_path / "kept")
+    assert inks[0].tokens == ("3", "z", "z")
 
 
 def test_other_captions_are_no_matter_of_the_old_cache(folder: Path, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def load_ink(
         DataError: When there is no such split, or nothing in it can be read.
     """
     files = open_files(path)
-    kept = _Cache(Path(cache), files.path, split, captions) if cache is not None else None
+    kept = _Cache(Path(cache), files, split, captions) if cache is not None else None
     inks = kept.load() if kept else None
     if inks is None:
         inks = sorted(_read(files, split, captions), key=lambda ink: ink.name)
@@ -121,13 +121,12 @@ class _Cache:
     def __init__(
         self,
         folder: Path,
-        source: Path,
+        files: Files,
         split: str,
         captions: Mapping[str, Sequence[str]] | None,
     ) -> None:
-        state = source.stat()
         texts = captions and sorted((name, list(tokens)) for name, tokens in captions.items())
-        key = [_FORMAT, str(source.resolve()), state.st_size, state.st_mtime_ns, split, texts]
+        key = [_FORMAT, str(files.path.resolve()), _state(files, split), split, texts]
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
         self._file = folder / f"ink-{split}-{digest}.npz"
 
@@ -146,12 +145,23 @@ class _Cache:
         """Keep ink; without a place to write to nothing is kept."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            # Another process may read the cache at this moment: it sees a whole file or none.
-            with tempfile.NamedTemporaryFile(dir=self._file.parent, delete=False) as stream:
-                np.savez(stream, **_pack(inks))
-            Path(stream.name).replace(self._file)
+            with tempfile.TemporaryDirectory(dir=self._file.parent) as folder:
+                # Another process may read the cache at this moment: it sees a whole file or none.
+                whole = Path(folder) / self._file.name
+                np.savez(whole, **_pack(inks))
+                whole.replace(self._file)
         except OSError as error:
             _log.warning("%s: the ink is not kept: %s", self._file, error)
+
+
+def _state(files: Files, split: str) -> list[list[object]]:
+    """Size and time of an archive, or of every file of a split in a folder."""
+    if files.path.is_file():
+        paths = [files.path]
+    else:
+        paths = [files.path / name for name in _files_of(files, split)]
+    states = [(path, path.stat()) for path in paths]
+    return [[path.name, state.st_size, state.st_mtime_ns] for path, state in states]
 
 
 def _pack(inks: Sequence[AlignedInk]) -> dict[str, Any]:
