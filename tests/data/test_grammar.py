@@ -74,8 +74,10 @@ def test_captions_that_cannot_be_read_are_left_out():
 
 
 def test_what_cannot_be_drawn_is_told():
-    with pytest.raises(GrammarError, match="at least one caption"):
+    with pytest.raises(GrammarError, match="no caption"):
         Grammar.fit([])
+    with pytest.raises(GrammarError, match="only words of the vocabulary"):
+        Grammar.fit([tokenize("a + b")], {"a", "b"})
     with pytest.raises(GrammarError, match="no nested"):
         Grammar.fit([tokenize("a + b")]).sample(np.random.default_rng(0), level=1)
     with pytest.raises(GrammarError, match="level 5 with 1 to 4 tokens"):

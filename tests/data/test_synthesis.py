@@ -1,6 +1,7 @@
 """Made-up sets of handwritten expressions."""
 
 import json
+import pickle
 import zipfile
 from dataclasses import replace
 
@@ -144,6 +145,27 @@ def test_ranges(text, found):
 def test_what_is_no_range_is_told(text):
     with pytest.raises(SynthesisError, match="not a range"):
         read_range(text)
+
+
+@pytest.mark.parametrize(("name", "split"), [("no/folder.zip", "a"), ("a.zip", "../a")])
+def test_where_nothing_can_be_written_is_told(synthesizer, tmp_path, name, split):
+    with pytest.raises(SynthesisError, match=name if split == "a" else "no name"):
+        list(write_set(tmp_path / name, synthesizer, 1, split=split))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unfinished_set_leaves_nothing_behind(synthesizer, tmp_path):
+    writing = write_set(tmp_path / "set.zip", synthesizer, 5)
+    next(writing)
+    writing.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_synthesizer_can_be_sent_to_another_process(synthesizer):
+    again = pickle.loads(pickle.dumps(synthesizer))
+    one, two = (made.make(np.random.default_rng(1)) for made in (synthesizer, again))
+    assert one.tokens == two.tokens
+    assert all(np.array_equal(a, b) for a, b in zip(one.strokes, two.strokes, strict=True))
 
 
 def test_no_lines_at_all_is_a_mistake():

@@ -113,7 +113,10 @@ class Grammar:
                     _count(counts, slot, walk)
                     lengths[_kind(slot)].append(len(walk))
         if not lengths:
-            raise GrammarError("a grammar needs at least one caption to learn from")
+            raise GrammarError(
+                "there is no caption to learn from"
+                + ("" if vocabulary is None else " that has only words of the vocabulary")
+            )
         rows = {kind: counts[kind,] for kind in lengths}
         seen = {part for counter in rows.values() for production in counter for part in production}
         return cls(

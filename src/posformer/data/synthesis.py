@@ -6,7 +6,7 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -224,24 +224,38 @@ def write_set(
     Yields:
         Every expression once it is written; the archive is complete after the last.
     """
+    if not re.fullmatch(r"\w[\w.-]*", split):
+        raise SynthesisError(f"'{split}' is no name for a set: letters, digits, '_', '-' and '.'")
+    unfinished = Path(f"{os.fspath(path)}.part")
+    try:
+        with zipfile.ZipFile(unfinished, "w") as archive:
+            yield from _written(archive, _numbered(synthesizer, count, seed, split), split)
+        unfinished.replace(path)
+    except OSError as error:
+        raise SynthesisError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _written(
+    archive: zipfile.ZipFile, inks: Iterable[AlignedInk], split: str
+) -> Iterator[AlignedInk]:
+    """Put ink into an archive, one after the other, and in the end what is said about all."""
     captions: list[str] = []
     boxes: dict[str, object] = {}
-    unfinished = Path(f"{os.fspath(path)}.part")
-    with zipfile.ZipFile(unfinished, "w") as archive:
-        for ink in _numbered(synthesizer, count, seed, split):
-            picture, places = render_aligned(in_pixels(ink))
-            _add(archive, f"data/{split}/img/{ink.name}.bmp", _bmp(picture))
-            _add(archive, f"data/{split}/inkml/{ink.name}.inkml", inkml_bytes(ink))
-            captions.append(f"{ink.name}\t{' '.join(ink.tokens)}\n")
-            boxes[ink.name] = {
-                "level": complexity(ink.tokens),
-                "tokens": ink.tokens,
-                "boxes": [None if np.isnan(box[0]) else box.tolist() for box in places],
-            }
-            yield ink
-        _add(archive, f"data/{split}/caption.txt", "".join(captions).encode())
-        _add(archive, f"data/{split}/boxes.json", json.dumps(boxes).encode())
-    unfinished.replace(path)
+    for ink in inks:
+        picture, places = render_aligned(in_pixels(ink))
+        _add(archive, f"data/{split}/img/{ink.name}.bmp", _bmp(picture))
+        _add(archive, f"data/{split}/inkml/{ink.name}.inkml", inkml_bytes(ink))
+        captions.append(f"{ink.name}\t{' '.join(ink.tokens)}\n")
+        boxes[ink.name] = {
+            "level": complexity(ink.tokens),
+            "tokens": ink.tokens,
+            "boxes": [None if np.isnan(box[0]) else box.tolist() for box in places],
+        }
+        yield ink
+    _add(archive, f"data/{split}/caption.txt", "".join(captions).encode())
+    _add(archive, f"data/{split}/boxes.json", json.dumps(boxes).encode())
 
 
 def _numbered(synthesizer: Synthesizer, count: int, seed: int, split: str) -> Iterator[AlignedInk]:

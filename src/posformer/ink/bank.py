@@ -14,6 +14,8 @@ from posformer.ink.aligned import AlignedInk
 from posformer.ink.expression import ExpressionError, parse, row_symbols, rows
 from posformer.ink.metrics import fit_row, reach
 
+_CACHED = 20_000  # samples kept as objects: a corpus of all would cost each process 100 MB
+
 
 class BankError(PosformerError):
     """A symbol that no writer of the bank wrote, or a bank without any."""
@@ -134,6 +136,8 @@ class SymbolBank:
     def __getitem__(self, place: int) -> SymbolSample:
         sample = self._cache.get(place)
         if sample is None:
+            if len(self._cache) >= _CACHED:
+                self._cache.clear()
             sample = self._cache[place] = self._sample(place)
         return sample
 
