@@ -1,6 +1,7 @@
 """The training and validation examples that a recipe asks for."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,8 @@ import numpy as np
 
 from posformer.data import Drawing, PictureSource, Source, list_splits, open_pictures
 from posformer.data.inkset import InkSource, drop_known_texts, load_ink
-from posformer.ink import Exchange, RenderStyle, StrokeAugmentation
+from posformer.data.synthesis import SynthesisSource, Synthesizer
+from posformer.ink import AlignedInk, Exchange, RenderStyle, StrokeAugmentation
 from posformer.latex import Vocabulary
 from posformer.model.config import ConfigError, PictureConfig
 from posformer.training.recipe import DataConfig
@@ -80,16 +82,9 @@ def _open_ink(
     validation = load_ink(config.ink, config.validation, _captions(config, config.validation))
     train = whole[: config.limit]
     style = _style(picture)
-    exchange = Exchange.from_inks(train, exchange=config.exchange, graft=config.graft)
+    vocabulary = _vocabulary(config, (ink.tokens for ink in whole), vocabulary)
     return Examples(
-        InkSource(
-            train,
-            style,
-            scale_range=config.scale_range,
-            augment=StrokeAugmentation().scaled(config.warp) if config.warp else None,
-            exchange=exchange if config.exchange or config.graft else None,
-            max_pixels=picture.max_pixels,
-        ),
+        _varied(config, train, style, picture.max_pixels, vocabulary),
         InkSource(
             # Texts that the model was trained on would flatter it.
             drop_known_texts(validation, whole)[: config.validation_limit],
@@ -97,9 +92,34 @@ def _open_ink(
             scale_range=None,
             max_pixels=picture.max_pixels,
         ),
-        _vocabulary(config, (ink.tokens for ink in whole), vocabulary),
+        vocabulary,
         with_ink=True,
     )
+
+
+def _varied(
+    config: DataConfig,
+    inks: Sequence[AlignedInk],
+    style: RenderStyle,
+    max_pixels: int,
+    vocabulary: Vocabulary,
+) -> Source:
+    """Training examples from ink: bent, with other texts, and some made up altogether."""
+    exchange = Exchange.from_inks(inks, exchange=config.exchange, graft=config.graft)
+    usual = InkSource(
+        inks,
+        style,
+        scale_range=config.scale_range,
+        augment=StrokeAugmentation().scaled(config.warp) if config.warp else None,
+        exchange=exchange if config.exchange or config.graft else None,
+        max_pixels=max_pixels,
+    )
+    if not config.synthesis:
+        return usual
+    template = copy(usual)
+    template.exchange = None
+    synthesizer = Synthesizer.from_ink(inks, vocabulary.words)
+    return MixedSource(usual, SynthesisSource(synthesizer, len(inks), template), config.synthesis)
 
 
 def _vocabulary(

@@ -1,0 +1,60 @@
+"""Small models with random weights, for tests that need a network but not its knowledge."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from posformer.latex import Vocabulary
+from posformer.model import (
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    PositionConfig,
+    RefinementConfig,
+)
+from posformer.model.posformer import PosFormer
+
+VOCABULARY = Vocabulary(
+    ["(", ")", "+", "-", "1", "2", "=", r"\frac", r"\sqrt", "^", "_", "a", "x", "{", "}"]
+)
+
+
+def tiny_config(**changes: object) -> ModelConfig:
+    config = ModelConfig(
+        encoder=EncoderConfig(growth=4, layers=(1, 2, 1), dropout=0.0),
+        decoder=DecoderConfig(
+            width=32,
+            heads=4,
+            layers=3,
+            feedforward=48,
+            dropout=0.0,
+            attention_dropout=0.0,
+            refinement=RefinementConfig(channels=6),
+        ),
+        position=PositionConfig(form="heads"),
+    )
+    return replace(config, **changes)
+
+
+def tiny_model(seed: int = 0, config: ModelConfig | None = None) -> PosFormer:
+    """A model whose norms and statistics are not the identity, so that no part can hide."""
+    torch.manual_seed(seed)
+    model = PosFormer(config or tiny_config(), VOCABULARY)
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            if name.endswith("running_var"):
+                value.uniform_(0.5, 2.0)
+            elif name.endswith("running_mean"):
+                value.normal_(0, 0.2)
+            elif value.ndim == 1 and value.is_floating_point():
+                value.add_(torch.randn_like(value) * 0.2)
+        if model.decoder.stack.refinement is not None:
+            # Enough correction to change what is decoded.
+            model.decoder.stack.refinement.norm.weight.mul_(3)
+    return model.eval()
+
+
+def random_pictures(seed: int, sizes: list[tuple[int, int]]) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [((rng.random(size) < 0.2) * 255).astype(np.uint8) for size in sizes]

@@ -1,0 +1,93 @@
+"""The loss is L_rec + λ (L_level + L_relative), each a mean over what counts."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from posformer.model.encoder import Features
+from posformer.model.posformer import TrainingOutput
+from posformer.model.position import PositionLogits
+from posformer.training.batch import IGNORE, Batch
+from posformer.training.losses import all_losses, total_loss
+from posformer.training.recipe import LossConfig
+
+
+def output(**parts: object) -> TrainingOutput:
+    features = Features(torch.zeros(1, 1, 2, 4), torch.zeros(1, 1, 2, dtype=torch.bool))
+    base = TrainingOutput(torch.zeros(1, 1, 3, 5), None, None, [], features)
+    return base._replace(**parts)  # type: ignore[arg-type]
+
+
+def batch(**parts: object) -> Batch:
+    targets = torch.tensor([[[1, 2, IGNORE]]])
+    base = Batch(["e"], torch.zeros(1), torch.zeros(1), torch.zeros(1), targets)
+    return replace(base, **parts)  # type: ignore[arg-type]
+
+
+def test_recognition_is_the_mean_over_tokens() -> None:
+    losses = all_losses(output(), batch(), LossConfig())
+    assert set(losses) == {"recognition"}
+    assert losses["recognition"].item() == pytest.approx(math.log(5))
+
+
+def test_the_step_that_predicts_the_end_has_no_position() -> None:
+    levels = torch.zeros(1, 1, 3, 2)
+    levels[0, 0, 1:] = torch.tensor([9.0, -9.0])
+    position = PositionLogits(levels, torch.zeros(1, 1, 3, 6))
+    targets = torch.tensor([[[0, IGNORE, IGNORE]]])
+    losses = all_losses(
+        output(position=position), batch(levels=targets, letters=targets + 0), LossConfig()
+    )
+    assert losses["level"].item() == pytest.approx(math.log(2))
+    assert losses["relative"].item() == pytest.approx(math.log(6))
+
+
+def test_the_whole_is_recognition_plus_lambda_times_position() -> None:
+    parts = {
+        name: torch.tensor(value)
+        for name, value in {"recognition": 1.0, "level": 10.0, "relative": 100.0}.items()
+    }
+    assert total_loss(parts, LossConfig()).item() == 111.0
+    assert total_loss(parts, LossConfig(level=0.5, relative=0.5)).item() == 56.0
+
+
+def test_what_ink_adds_fades() -> None:
+    parts = {"recognition": torch.tensor(0.0), "attention": torch.tensor(1.0)}
+    config = LossConfig(attention=0.5, fade=10)
+    assert [total_loss(parts, config, epoch).item() for epoch in (0, 5, 10, 20)] == [
+        0.5,
+        0.25,
+        0.0,
+        0.0,
+    ]
+
+
+def test_attention_loss_is_minus_the_log_of_the_mass_on_the_ink() -> None:
+    weights = torch.tensor([[0.75, 0.25], [0.5, 0.5]]).view(1, 1, 1, 2, 2)  # two heads, two cells
+    looks = torch.tensor([True, False]).view(1, 1, 1, 2)
+    losses = all_losses(
+        output(logits=torch.zeros(1, 1, 1, 5), attention=[torch.rand(1, 1, 1, 2, 2), weights]),
+        batch(targets=torch.tensor([[[1]]]), looks=looks),
+        LossConfig(),
+    )
+    assert losses["attention"].item() == pytest.approx(-math.log(0.625))
+
+
+def test_tokens_without_ink_have_no_attention_loss() -> None:
+    looks = torch.zeros(1, 1, 1, 2, dtype=torch.bool)
+    losses = all_losses(
+        output(logits=torch.zeros(1, 1, 1, 5), attention=[torch.rand(1, 1, 1, 2, 2)] * 2),
+        batch(targets=torch.tensor([[[1]]]), looks=looks),
+        LossConfig(),
+    )
+    assert losses["attention"].item() == 0.0
+
+
+def test_paper_counts_less_in_the_symbol_map() -> None:
+    scores = torch.zeros(1, 1, 2, 4)
+    scores[0, 0, 0, 1] = 50.0  # the inked cell is right, the paper is undecided
+    cells = torch.tensor([[[1, 0]]])
+    losses = all_losses(output(symbol_map=scores), batch(cells=cells), LossConfig(background=0.25))
+    assert losses["symbol_map"].item() == pytest.approx(0.25 * math.log(4) / 1.25)
