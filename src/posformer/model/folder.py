@@ -19,8 +19,17 @@ from posformer.errors import PosformerError
 from posformer.latex import LatexError, Vocabulary
 from posformer.model.config import ConfigError, ModelConfig
 
-__all__ = ["FORMAT", "ModelError", "ModelFolder", "open_folder", "write_folder"]
+__all__ = [
+    "DECODER",
+    "ENCODER",
+    "FORMAT",
+    "ModelError",
+    "ModelFolder",
+    "open_folder",
+    "write_folder",
+]
 
+ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 FORMAT = 1  # of model folders; raised when an older program could misread a newer one
 _CONFIG, _VOCABULARY = "config.json", "vocabulary.txt"
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from posformer.latex import Vocabulary
 from posformer.model.config import ModelConfig
+from posformer.model.folder import DECODER, ENCODER, ModelError, open_folder
 from posformer.search import StepModel
 
 __all__ = ["Engine", "Runtime", "load_runtime"]
@@ -44,7 +45,27 @@ def load_runtime(
         path: of the model.
         engine: what runs it; `auto` takes ONNX Runtime where the model has ONNX files.
         threads: of the CPU; None for as many as there are cores.
-    """
-    from posformer.runtime.pytorch import PyTorchRuntime
 
-    return PyTorchRuntime.load(Path(path), threads)
+    Raises:
+        ModelError: If there is no such model, it is damaged, or the engine cannot run it.
+    """
+    path = Path(path)
+    if engine == "onnx" or (engine == "auto" and _has_onnx(path)):
+        from posformer.runtime.onnx import OnnxRuntime
+
+        return OnnxRuntime.load(path, threads)
+    try:
+        from posformer.runtime.pytorch import PyTorchRuntime
+    except ImportError as error:
+        raise ModelError(
+            f"{path}: has no ONNX files, and PyTorch is not installed (pip install "
+            "'posformer[train]'); `posformer export` makes a folder that does not need it"
+        ) from error
+    return PyTorchRuntime.load(path, threads)
+
+
+def _has_onnx(path: Path) -> bool:
+    if path.exists() and not path.is_dir():
+        return False
+    folder = open_folder(path)
+    return folder.has(ENCODER) and folder.has(DECODER)

@@ -1,0 +1,90 @@
+"""From a trained model to a complete model folder, checked."""
+
+import copy
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posformer.model.export import export_onnx
+from posformer.model.folder import ModelError, ModelFolder
+from posformer.model.posformer import PosFormer
+from posformer.model.weights import save_model
+from posformer.runtime.onnx import OnnxRuntime
+from posformer.runtime.pytorch import PyTorchRuntime
+from posformer.search import StepModel
+
+__all__ = ["TOLERANCE", "export_model", "largest_difference"]
+
+TOLERANCE = 1e-3  # of log-probabilities, between the exported files and PyTorch
+
+_SIZES = ((16, 16), (75, 230), (40, 96), (112, 33))  # of the pictures that are tried
+
+
+def export_model(
+    model: PosFormer, output: Path, info: Mapping[str, Any] | None = None, *, half: bool = False
+) -> tuple[ModelFolder, float]:
+    """Write a complete model folder: weights, ONNX files, settings, vocabulary.
+
+    Args:
+        model: any model, trained here or imported; it is left as it is.
+        output: the folder; one that is there is replaced as a whole, once all is checked.
+        info: what is known of the model.
+        half: store weights in half precision, for half the size. They are rounded before anything
+            is written, so that all files of the folder hold the same model.
+
+    Returns:
+        The folder, and the largest difference of log-probabilities between ONNX and PyTorch.
+
+    Raises:
+        ModelError: If the exported files compute something else; nothing is written then.
+    """
+    model = copy.deepcopy(model).cpu().float().for_inference()
+    if half:
+        model = model.half().float()
+    with tempfile.TemporaryDirectory() as scratch:
+        files = export_onnx(model, Path(scratch), half=half)
+        trial = save_model(model, Path(scratch) / "trial", info, half=half, further=files)
+        difference = largest_difference(PyTorchRuntime(model), OnnxRuntime(trial))
+        if not difference <= TOLERANCE:
+            raise ModelError(
+                f"{output}: not written: the exported files differ from PyTorch by {difference:.2g}"
+            )
+        return save_model(model, output, info, half=half, further=files), difference
+
+
+def largest_difference(one: PyTorchRuntime, other: OnnxRuntime, seed: int = 0) -> float:
+    """The largest difference of log-probabilities that two runtimes of a model give.
+
+    Random pictures are read alone, and together where the model masks padding; random tokens are
+    fed all at once, and one at a time while rows change places.
+    """
+    random = np.random.default_rng(seed)
+    pictures = [random.integers(0, 2, size, np.uint8) * np.uint8(255) for size in _SIZES]
+    groups = [[picture] for picture in pictures]
+    if one.config.encoder.mask_padding:
+        groups.append(pictures)
+    differences = []
+    for group in groups:
+        tokens = random.integers(1, len(one.vocabulary), (len(group), 3, 12))
+        rows = random.integers(0, 3, (len(group), 3))
+        for tried in (_at_once, _one_by_one):
+            a, b = (tried(runtime.encode(group), tokens, rows) for runtime in (one, other))
+            differences.append(np.abs(a - b).max())
+    return float(np.max(differences))
+
+
+def _at_once(model: StepModel[Any], tokens: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return model.step(tokens, model.start())[0]
+
+
+def _one_by_one(model: StepModel[Any], tokens: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    state = model.start()
+    found = []
+    for place in range(tokens.shape[-1]):
+        scores, state = model.step(tokens[..., place : place + 1], state)
+        state = model.select(state, np.arange(len(tokens)), rows)
+        found.append(scores)
+    return np.concatenate(found, axis=2)
