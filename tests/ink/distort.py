@@ -51,7 +51,7 @@ SCENES = {
     "noise": Scene(paper=(225, 220, 210), noise=10),
     "phone": Scene(paper=(235, 230, 220), megapixels=12, noise=5, jpeg=85),
     "thin": Scene(pen=0.4, scale=3.0),
-    "thick": Scene(pen=2.2),
+    "thick": Scene(pen=1.8),
     "turned": Scene(rotation=3.0),
     "alpha": Scene(alpha=True),
     "blue": Scene(ink=(30, 60, 190)),

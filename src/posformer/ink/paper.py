@@ -9,8 +9,8 @@ import numpy as np
 
 __all__ = ["Contrast", "erase_ruling", "measure_contrast"]
 
-BACKGROUND_SIDE = 160  # pixels of the long side at which light is estimated
-BACKGROUND_WINDOW = 41  # a quarter of that: wider than any stroke, narrower than most shadows
+BACKGROUND_SIDE = 120  # pixels, squared: how many light is estimated from
+BACKGROUND_WINDOW = 41  # a third of that: wider than any stroke, narrower than most shadows
 DARKEST_PAPER = 80  # of 255; in less light than that differences are noise
 FAINTEST_INK = 0.12  # of the light that the paper gives back
 FAINTEST_LINE = 0.15  # of the contrast of ink
@@ -33,14 +33,17 @@ def measure_contrast(picture: np.ndarray, light_ink: bool | None = None) -> Cont
         picture: uint8 (height, width) or (height, width, 3).
         light_ink: whether ink is lighter than paper; None finds out.
     """
-    paper = _background(picture)
+    small = _shrink(picture, BACKGROUND_SIDE**2)
+    table = _table(small)
+    paper = _background(small, table)
     if light_ink is None:
-        light_ink = _is_ink_light(picture, paper)
+        light_ink = _is_ink_light(picture, paper, table)
     if light_ink:
         picture, paper = 255 - picture, 255 - paper
-    size = (picture.shape[1], picture.shape[0])
-    paper = cv2.resize(np.maximum(paper, DARKEST_PAPER), size, interpolation=cv2.INTER_LINEAR)
+    paper = _grow(np.maximum(paper, DARKEST_PAPER), picture)
     loss = 1 - picture.astype(np.float32) / paper.astype(np.float32)
+    if table.any():
+        loss[_grow(table, picture) > 0] = 0
     if loss.ndim == 3:
         loss = _along_ink_colour(loss)
     sample = np.abs(loss[:: 1 + loss.shape[0] // 500, :: 1 + loss.shape[1] // 500])
@@ -51,23 +54,45 @@ def measure_contrast(picture: np.ndarray, light_ink: bool | None = None) -> Cont
     return Contrast(loss, _ink_level(loss, max(4 * noise, 0.06)), light_ink)
 
 
-def _background(picture: np.ndarray) -> np.ndarray:
-    """The paper under the ink, small: a median in a window that ink does not fill."""
-    shrink = min(1.0, BACKGROUND_SIDE / max(picture.shape[:2]))
-    size = (max(1, round(picture.shape[1] * shrink)), max(1, round(picture.shape[0] * shrink)))
-    small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+def _shrink(picture: np.ndarray, pixels: int) -> np.ndarray:
+    factor = min(1.0, (pixels / (picture.shape[0] * picture.shape[1])) ** 0.5)
+    size = (max(1, round(picture.shape[1] * factor)), max(1, round(picture.shape[0] * factor)))
+    return cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+
+
+def _grow(small: np.ndarray, picture: np.ndarray) -> np.ndarray:
+    size = (picture.shape[1], picture.shape[0])
+    return cv2.resize(small, size, interpolation=cv2.INTER_LINEAR)
+
+
+def _table(small: np.ndarray) -> np.ndarray:
+    """What lies around the paper: dark masses at the edge; uint8 (height, width), 1 there."""
+    grey = small if small.ndim == 2 else small.max(axis=2)
+    dark = (grey < 0.4 * np.quantile(grey, 0.75)).astype(np.uint8)
+    masses = cv2.morphologyEx(dark, cv2.MORPH_OPEN, np.ones((5, 5), np.uint8))
+    _, labels = cv2.connectedComponents(masses, connectivity=8)
+    edges = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]])
+    at_edge = np.isin(labels, edges[edges > 0]).astype(np.uint8)
+    return cv2.dilate(at_edge, np.ones((7, 7), np.uint8))
+
+
+def _background(small: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """The paper under the ink: a median in a window that ink does not fill."""
+    if table.any() and not table.all():
+        small = small.copy()
+        small[table > 0] = np.median(small[table == 0], axis=0)
     half = BACKGROUND_WINDOW // 2
     # Mirrored edges: repeated ones would let a dark rim outweigh the paper.
     padded = cv2.copyMakeBorder(small, half, half, half, half, cv2.BORDER_REFLECT)
     return cv2.medianBlur(padded, BACKGROUND_WINDOW)[half:-half, half:-half]
 
 
-def _is_ink_light(picture: np.ndarray, paper: np.ndarray) -> bool:
+def _is_ink_light(picture: np.ndarray, paper: np.ndarray, table: np.ndarray) -> bool:
     """Ink is what stands out most from the paper, on whichever side."""
-    shrink = min(1.0, (150_000 / (picture.shape[0] * picture.shape[1])) ** 0.5)
-    small = cv2.resize(picture, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA)
-    under = cv2.resize(paper, small.shape[1::-1], interpolation=cv2.INTER_LINEAR)
-    difference = small.astype(np.float32) - under.astype(np.float32)
+    small = _shrink(picture, 150_000)
+    difference = small.astype(np.float32) - _grow(paper, small).astype(np.float32)
+    difference[np.abs(difference) < 255 * FAINTEST_INK / 2] = 0
+    difference[_grow(table, small) > 0] = 0
     return float((difference**3).sum()) > 0
 
 
@@ -158,7 +183,7 @@ def _find_lines(faint: np.ndarray, families: bool) -> list[_Line]:
     lines = []
     for label in range(1, count):
         left, top, across, down, _ = boxes[label]
-        if across < 2 * length or down > 0.25 * across + 10:
+        if across < 2 * length or down > 0.6 * across:
             continue
         part = np.s_[top : top + down, left : left + across]
         line = _fit((labels[part] == label) & (runs[part] > 0), left, top, faint)
@@ -254,7 +279,10 @@ def _without_lines(
         else:
             keep = _taller(ink, line.thickness + 2, first, last)
         result[first:last][(distance <= reach) & ~keep] = 0
-    return _without_crumbs(result, beside, max(line.thickness for line in lines) + 2)
+    thickest = max(line.thickness for line in lines)
+    rim = int(2 * thickest) + 6  # here lines leave the picture in pieces too short to be found
+    beside[:rim] = beside[-rim:] = 1
+    return _without_crumbs(result, beside, thickest + 2)
 
 
 def _taller(ink: np.ndarray, height: float, first: int, last: int) -> np.ndarray:
