@@ -37,10 +37,11 @@ UNITS = 100.0
 _PAIRS = {")": "(", "]": "[", "\\}": "\\{", "|": "|"}
 
 _KINDS = {
-    "binary": "+ - \\pm \\times \\div \\cdot /",
+    "binary": "+ - \\pm \\times \\div \\cdot",
     "relation": "= < > \\leq \\geq \\neq \\rightarrow \\in",
     "punctuation": ", . ! \\prime",
-    "delimiter": " ".join(DELIMITERS),
+    "bar": "| /",
+    "delimiter": "( ) [ ] \\{ \\}",
     "name": "\\sin \\cos \\tan \\log \\lim \\ln \\exp \\max \\min \\sum \\int \\prod",
 }
 _KIND = {token: kind for kind, tokens in _KINDS.items() for token in tokens.split()}
@@ -50,6 +51,7 @@ _GAPS: tuple[tuple[str, float], ...] = (
     ("binary", 0.7),
     ("name", 0.6),
     ("wide", 0.4),
+    ("bar", 0.4),
     ("delimiter", 0.35),
     ("ordinary", 0.4),
 )
@@ -83,7 +85,9 @@ class LayoutStyle:
     wander: float = 0.06  # of the baseline from symbol to symbol
     size_jitter: float = 0.06  # relative, of a symbol
     part_jitter: float = 0.13  # relative, of the size of a script, numerator, …
-    gap_jitter: float = 0.45  # relative, of a gap
+    spacing_jitter: float = 0.32  # relative, of a gap between neighbours
+    spacing_shift: float = 0.18  # of a gap between neighbours, whatever its width
+    gap_jitter: float = 0.45  # relative, of any other gap
     shift_jitter: float = 0.22  # of the place of a script, a fraction bar, …
     rotation: float = 0.03  # of a symbol, in radians
     slant: float = 0.03  # of a symbol, as a tangent
@@ -284,8 +288,10 @@ class _Scribe:
             usual = 0.65
         else:
             usual = next(gap for kind, gap in _GAPS if kind in kinds)
-        gap = usual * self.style.spacing * self.factor(self.style.gap_jitter)
-        return gap + self.noise(0.3 * self.style.gap_jitter)
+        # Round delimiters reach over what they enclose, but nothing runs into a script.
+        loose = 1.7 if "delimiter" in kinds and isinstance(left, Symbol) else 1.0
+        gap = usual * self.style.spacing * self.factor(self.style.spacing_jitter)
+        return max(gap + self.noise(self.style.spacing_shift * loose), -0.2 * loose)
 
     def kind(self, item: Item) -> str:
         base = item.base if isinstance(item, Scripted) else item
@@ -499,7 +505,7 @@ class _Scribe:
         return box
 
     def script_gap(self, size: float) -> float:
-        gap = self.style.script_gap + self.noise(0.4 * self.style.gap_jitter)
+        gap = self.style.script_gap + self.noise(self.style.spacing_shift)
         return size * max(gap, -0.03)
 
 
