@@ -71,7 +71,7 @@ def hook_of(radical: SymbolSample) -> float | None:
 
 
 def stretch_radical(
-    radical: SymbolSample, hook: float, sign: float, bar: float, height: float
+    radical: SymbolSample, hook: float, sign: float, bar: float, height: float, clearance: float
 ) -> np.ndarray:
     """A radical sign of which hook and bar are stretched apart from each other.
 
@@ -81,15 +81,19 @@ def stretch_radical(
         sign: Width wanted up to where the bar begins.
         bar: Length wanted from there.
         height: Height wanted.
+        clearance: How far below the top the bar may hang, all but its ends.
 
     Returns:
         float32 (points, 2).
     """
-    x = radical.points[:, 0]
+    x, y = radical.points[:, 0], radical.points[:, 1] * (height / max(radical.height, 1e-6))
     left = np.minimum(x, hook) * (sign / max(hook, 1e-6))
     right = np.maximum(x - hook, 0.0) * (bar / (radical.width - hook))
-    down = height / max(radical.height, 1e-6)
-    return np.stack([left + right, radical.points[:, 1] * down], axis=1).astype(np.float32)
+    inner = (x > hook) & (x < hook + 0.9 * (radical.width - hook))
+    lowest = float(y[inner].max()) if inner.any() else 0.0
+    if lowest > clearance:
+        y = np.where(x > hook, y * (clearance / lowest), y)
+    return np.stack([left + right, y], axis=1).astype(np.float32)
 
 
 def stretch_bar(bar: SymbolSample, length: float, thickest: float) -> np.ndarray:

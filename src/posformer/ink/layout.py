@@ -403,17 +403,17 @@ class _Scribe:
         top = min(body.top, -0.9 * inner) - gap
         bottom = max(body.bottom, 0.0) + self.noise(0.35) * inner
         bar = body.width + inner * (0.9 + max(self.noise(0.6), -0.6))
-        sign, hook = self.radical_sign(item.place, top, bottom, bar, size)
+        sign, hook = self.radical_sign(item.place, (top, bottom), bar, 0.8 * gap, size)
         box = Box()
         box.put(sign, 0.0, 0.0)
         box.put(body, hook + 0.4 * inner * self.factor(0.4), 0.0)
         return box if item.degree is None else self.with_degree(box, item.degree, hook, size)
 
     def radical_sign(
-        self, place: int, top: float, bottom: float, bar: float, size: float
+        self, place: int, span: tuple[float, float], bar: float, clearance: float, size: float
     ) -> tuple[Box, float]:
         """The sign with its bar, and where the bar begins."""
-        height = bottom - top
+        height = span[1] - span[0]
         drawn = [self.bank.choose("\\sqrt", self.rng, self.writer) for _ in range(5)]
         hooks = [(sample, hook_of(sample)) for sample in drawn]
         barred = [(sample, hook) for sample, hook in hooks if hook is not None]
@@ -424,8 +424,8 @@ class _Scribe:
         plain, down = size / sample.unit, height / max(sample.height, 1e-6)
         sign = hook * plain * min(max(down / plain, 0.5), 2.5) ** 0.8
         sign = min(max(sign, 0.7 * size), 2.5 * size)
-        points = stretch_radical(sample, hook, sign, bar, height)
-        return Box.of(place, points, sample.lengths, top), sign
+        points = stretch_radical(sample, hook, sign, bar, height, clearance)
+        return Box.of(place, points, sample.lengths, span[0]), sign
 
     def with_degree(self, radical: Box, degree: Row, hook: float, size: float) -> Box:
         """A root with its index above the left half of the sign."""
