@@ -52,6 +52,13 @@ def test_only_words_that_were_seen_or_are_allowed_are_used():
     assert some <= words - {"(", ")", "x", "y"}
 
 
+def test_lines_need_no_word_that_was_never_seen():
+    grammar = Grammar.fit([tokenize("a + b"), tokenize("c ^ { 2 }")])
+    rng = np.random.default_rng(0)
+    used = {token for _ in range(50) for token in grammar.sample(rng, lines=3)}
+    assert used <= {"a", "b", "c", "+", "2", "^", "{", "}", "\\\\"}
+
+
 def test_most_texts_are_new(grammar):
     rng = np.random.default_rng(0)
     made = {tuple(grammar.sample(rng, level=2)) for _ in range(100)}

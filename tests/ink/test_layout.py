@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from posformer.ink.bank import BankError
+from posformer.ink.expression import ExpressionError
 from posformer.ink.glyphs import own_bank
 from posformer.ink.layout import LayoutStyle, lay_out
 from posformer.ink.render import picture_strokes, render_aligned
@@ -160,3 +161,9 @@ def test_all_symbols_come_from_one_hand(bank):
 def test_a_symbol_without_samples_is_named(bank):
     with pytest.raises(BankError, match="heartsuit"):
         lay_out(["\\heartsuit"], bank, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("text", ["", "{ }", "\\\\", "\\begin{cases} \\end{cases}"])
+def test_nothing_cannot_be_written(text, bank):
+    with pytest.raises(ExpressionError, match="nothing to write"):
+        lay_out(text.split(), bank, np.random.default_rng(0))

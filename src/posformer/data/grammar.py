@@ -159,10 +159,14 @@ class Grammar:
         for number in range(lines):
             asked = level if number == deepest or level is None else int(rng.integers(level + 1))
             line = self._line(rng, asked, max_tokens, min_tokens)
-            if number and "=" not in line and len(line) < max_tokens and rng.random() < 0.4:
+            if number and self._may_go_on(line) and len(line) < max_tokens and rng.random() < 0.4:
                 line = ["=", *line]
             tokens += ["\\\\", *line] if number else line
         return tokens
+
+    def _may_go_on(self, line: Sequence[str]) -> bool:
+        """Whether a line may begin with an equals sign, as the next step of a calculation."""
+        return "=" not in line and ("=",) in self.choices[_kind(_LINE),].productions
 
     def _line(
         self, rng: np.random.Generator, level: int | None, longest: int, shortest: int
@@ -234,8 +238,11 @@ class _Draft:
         """A production without what it nests: its base, or a letter or digit in its place."""
         if production[0] in _OPERANDS or production[0] in _NAMES or len(production) == 1:
             return production[:1]
-        choice = self.grammar.operands.get(_kind(slot))
-        return ("x",) if choice is None else choice.draw(self.rng)[:1]
+        operands = self.grammar.operands
+        choice = operands.get(_kind(slot)) or operands.get(_kind(_LINE))
+        if choice is None:
+            raise GrammarError("the captions of this grammar have neither letters nor digits")
+        return choice.draw(self.rng)[:1]
 
     def draw(self, slot: str, before: Production, last: Production) -> Production:
         """Interpolation of long and short histories: a rare one often gives way to a shorter."""

@@ -16,6 +16,7 @@ from posformer.ink.aligned import AlignedInk
 from posformer.ink.bank import SymbolBank, SymbolSample
 from posformer.ink.boxes import Box, hook_of, stretch_bar, stretch_radical
 from posformer.ink.expression import (
+    ExpressionError,
     Fraction,
     Group,
     Item,
@@ -155,6 +156,8 @@ def lay_out(
     tree = parse(tokens)
     hand = writer if writer is not None else choose_writer(tokens, bank, rng)
     box = _Scribe(tokens, bank, rng, style.in_hand(rng), hand).lines(tree, 1.0)
+    if not box.pieces:
+        raise ExpressionError("there is nothing to write")
     slope = float(rng.normal(0.0, style.slope * style.irregularity))
     strokes, alignment = _strokes(box, len(tokens), slope)
     return AlignedInk(name, tuple(tokens), strokes, alignment, hand)
