@@ -146,6 +146,8 @@ def erase_ruling(ink: np.ndarray, contrast: Contrast) -> np.ndarray:
     if upright_lines:
         turned = cv2.transpose(kept), cv2.transpose(contrast.map)
         kept = cv2.transpose(_without_lines(*turned, upright_lines, contrast.level))
+    if level_lines and upright_lines:  # what hung together by the upright ones is loose now
+        kept = _without_lines(kept, contrast.map, level_lines, contrast.level)
     return kept
 
 
@@ -179,29 +181,61 @@ def _find_lines(faint: np.ndarray, families: bool) -> list[_Line]:
     if runs.any(axis=0).mean() < 0.25:
         return []
     linked = cv2.dilate(runs, np.ones((3, 2 * length), np.uint8))
-    count, labels, boxes, _ = cv2.connectedComponentsWithStats(linked, connectivity=8)
+    _, labels, boxes, _ = cv2.connectedComponentsWithStats(linked, connectivity=8)
     lines = []
-    for label in range(1, count):
+    for label in _worth_fitting(boxes, height, width, families):
         left, top, across, down, _ = boxes[label]
-        if across < 2 * length or down > 0.6 * across:
-            continue
         part = np.s_[top : top + down, left : left + across]
-        line = _fit((labels[part] == label) & (runs[part] > 0), left, top, faint)
-        if line is not None:
-            lines.append(line)
+        rows, columns = np.nonzero((labels[part] == label) & (runs[part] > 0))
+        lines += _fit_all(rows + top, columns + left, faint)
     return _printed(lines, height, width, families)
 
 
-def _fit(pixels: np.ndarray, left: int, top: int, faint: np.ndarray) -> _Line | None:
-    """A smooth curve through the runs of one line; None if they do not follow one."""
-    rows, columns = np.nonzero(pixels)
-    ends = int(columns.min()) + left, int(columns.max()) + left
+def _worth_fitting(boxes: np.ndarray, height: int, width: int, families: bool) -> np.ndarray:
+    """Labels of the linked runs that can be printed lines, going by their boxes alone.
+
+    Most pictures have none, and are done here.
+    """
+    left, top, across, down, _ = boxes.T
+    right, bottom = left + across, top + down
+    flat = down <= 0.6 * across
+    flat[0] = False
+    long = flat & (across > width / 2)
+    through = long & (left == 0) & (right == width)
+    if through.any():
+        sides = (left == 0).astype(int) + (right == width) + (top <= 5) + (bottom >= height - 5)
+        return np.flatnonzero(through | (flat & (sides >= 2)))
+    return np.flatnonzero(long) if families and long.sum() >= 4 else np.zeros(0, int)
+
+
+def _fit_all(rows: np.ndarray, columns: np.ndarray, faint: np.ndarray) -> list[_Line]:
+    """The lines that linked runs lie on: several where strokes join them."""
+    lines: list[_Line] = []
+    long_enough = len(np.unique(columns)) / 2
+    while len(np.unique(columns)) >= long_enough:
+        line = _fit(rows, columns, faint)
+        if line is None:
+            break
+        lines.append(line)
+        rest = np.abs(rows - line.rows[columns]) > 4
+        rows, columns = rows[rest], columns[rest]
+    return lines
+
+
+def _fit(rows: np.ndarray, columns: np.ndarray, faint: np.ndarray) -> _Line | None:
+    """A smooth curve through most of the pixels; None if they do not follow one."""
+    ends = int(columns.min()), int(columns.max())
     step = max(1, len(rows) // 4000)
-    rows, columns = rows[::step] + top, columns[::step] + left
+    rows, columns = rows[::step], columns[::step]
     slope, start = _straight_line(rows, columns)
-    near = np.abs(rows - start - slope * columns) <= 4
+    middle = start + slope * columns
     bent = 2 if ends[1] - ends[0] > faint.shape[1] / 2 else 1  # paper is rarely quite flat
-    curve = np.polynomial.Polynomial.fit(columns[near], rows[near], bent)
+    for reach in (4.0, 2.5, 1.5):  # strokes that run along the line must not draw it aside
+        near = np.abs(rows - middle) <= reach
+        if near.sum() < 10:
+            return None
+        curve = np.polynomial.Polynomial.fit(columns[near], rows[near], bent)
+        middle = curve(columns)
     middle = curve(np.arange(faint.shape[1]))
     if (_heights_at(faint, middle, ends, 1) > 0).mean() < 0.75:
         return None
