@@ -28,6 +28,117 @@ def _root() -> None:
     """Reads handwritten mathematics and writes LaTeX."""
 
 
+class ResultFormat(str, Enum):
+    """How `posformer recognize` prints."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+
+
+class EngineChoice(str, Enum):
+    """What runs a model."""
+
+    AUTO = "auto"
+    ONNX = "onnx"
+    PYTORCH = "pytorch"
+
+
+@app.command()
+def recognize(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Pictures, InkML, folders; - is stdin.")
+    ],
+    beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = 10,
+    top_k: Annotated[int, typer.Option(min=1, max=100, help="Readings of each picture.")] = 1,
+    format: Annotated[
+        ResultFormat, typer.Option("--format", help="LaTeX alone, one object a line, or a table.")
+    ] = ResultFormat.TEXT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file to write instead of stdout.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="A model folder; by default the one that comes along.")
+    ] = None,
+    engine: Annotated[EngineChoice, typer.Option(help="What runs it.")] = EngineChoice.AUTO,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of the CPU; by default one for each core.")
+    ] = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="The best token at every step: fastest.")
+    ] = False,
+) -> None:
+    """Read handwritten mathematics in pictures or ink, and print LaTeX."""
+    from posformer.files import recognize_files
+    from posformer.recognizer import Recognizer
+
+    if greedy and top_k > 1:
+        raise typer.BadParameter("--greedy gives one reading only", param_hint="--top-k")
+    recognizer = Recognizer.load(model, engine.value, threads)
+    failed = recognize_files(
+        recognizer, paths, output, format.value, top_k=top_k, beam=beam, greedy=greedy
+    )
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command()
+def export(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="CHECKPOINT", help="A checkpoint of a run, or a model folder."),
+    ],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The model folder to write.")],
+    half: Annotated[
+        bool, typer.Option("--half", help="Store weights in half precision: half the size.")
+    ] = False,
+    card: Annotated[
+        Path | None, typer.Option(help="The model's card (Markdown), to go along as README.md.")
+    ] = None,
+) -> None:
+    """Make a complete model folder, and check what it computes against PyTorch."""
+    from posformer.model.weights import load_model
+    from posformer.runtime.export import export_model, known_of
+
+    model = load_model(source)
+    folder, difference = export_model(model, output, known_of(source), half=half, card=card)
+    typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")
+
+
+@app.command("import-checkpoint")
+def import_checkpoint(
+    checkpoint: Annotated[Path, typer.Argument(help="Of the authors' PosFormer or CoMER.")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The model folder to write.")],
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(help="Words it was trained with, one a line; by default our model's."),
+    ] = None,
+    half: Annotated[
+        bool, typer.Option("--half", help="Store weights in half precision: half the size.")
+    ] = False,
+) -> None:
+    """Bring in a checkpoint that the authors of PosFormer or CoMER published."""
+    from posformer.model.public_checkpoint import load_public_checkpoint
+    from posformer.runtime.export import export_model, words_of
+
+    model = load_public_checkpoint(checkpoint, words_of(vocabulary))
+    known = {"source": checkpoint.name, "origin": "imported checkpoint"}
+    folder, difference = export_model(model, output, known, half=half)
+    typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")
+
+
+@app.command()
+def info(
+    model: Annotated[
+        Path | None, typer.Option(help="A model folder; by default the one that comes along.")
+    ] = None,
+) -> None:
+    """Show versions, and what is known of the model."""
+    from posformer.about import describe_model, describe_program
+
+    typer.echo(describe_program())
+    typer.echo(describe_model(model))
+
+
 class ForestFormat(str, Enum):
     """How `posformer forest` prints."""
 

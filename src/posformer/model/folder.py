@@ -20,6 +20,7 @@ from posformer.latex import LatexError, Vocabulary
 from posformer.model.config import ConfigError, ModelConfig
 
 __all__ = [
+    "CARD",
     "DECODER",
     "ENCODER",
     "FORMAT",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
+CARD = "README.md"  # what people should know of a model
 FORMAT = 1  # of model folders; raised when an older program could misread a newer one
 _CONFIG, _VOCABULARY = "config.json", "vocabulary.txt"
 

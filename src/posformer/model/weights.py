@@ -16,7 +16,7 @@ from posformer.model.config import ModelConfig
 from posformer.model.folder import ModelError, ModelFolder, open_folder, write_folder
 from posformer.model.posformer import PosFormer
 
-__all__ = ["load_model", "save_model", "take_weights"]
+__all__ = ["load_model", "read_checkpoint", "save_model", "take_weights"]
 
 WEIGHTS = "model.safetensors"
 _WORD_ROWS = ("decoder.embed.weight", "decoder.head.weight", "decoder.head.bias")
@@ -30,7 +30,7 @@ def load_model(path: Path) -> PosFormer:
         return _build(folder.config, folder.vocabulary, _folder_weights(folder), path)
     if not path.exists():
         raise ModelError(f"{path}: no such model")
-    checkpoint = _read_checkpoint(path)
+    checkpoint = read_checkpoint(path)
     config = ModelConfig.from_dict(checkpoint["posformer"]["recipe"]["model"])
     weights = {
         name.removeprefix("model."): value
@@ -109,7 +109,8 @@ def _folder_weights(folder: ModelFolder) -> dict[str, Tensor]:
         raise ModelError(f"{folder.path / WEIGHTS}: {error}") from error
 
 
-def _read_checkpoint(path: Path) -> dict[str, Any]:
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """The content of a checkpoint that training left; no code in it is run."""
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         checkpoint["posformer"]["recipe"], checkpoint["state_dict"]

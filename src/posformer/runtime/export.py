@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from posformer.latex import Vocabulary
 from posformer.model.export import export_onnx
-from posformer.model.folder import ModelError, ModelFolder
+from posformer.model.folder import CARD, ModelError, ModelFolder, open_folder
 from posformer.model.posformer import PosFormer
-from posformer.model.weights import save_model
+from posformer.model.weights import read_checkpoint, save_model
+from posformer.runtime.interface import DEFAULT_MODEL
 from posformer.runtime.onnx import OnnxRuntime
 from posformer.runtime.pytorch import PyTorchRuntime
 from posformer.search import StepModel
 
-__all__ = ["TOLERANCE", "export_model", "largest_difference"]
+__all__ = ["TOLERANCE", "export_model", "known_of", "largest_difference", "words_of"]
 
 TOLERANCE = 1e-3  # of log-probabilities, between the exported files and PyTorch
 
@@ -24,7 +26,12 @@ _SIZES = ((16, 16), (75, 230), (40, 96), (112, 33))  # of the pictures that are 
 
 
 def export_model(
-    model: PosFormer, output: Path, info: Mapping[str, Any] | None = None, *, half: bool = False
+    model: PosFormer,
+    output: Path,
+    info: Mapping[str, Any] | None = None,
+    *,
+    half: bool = False,
+    card: Path | None = None,
 ) -> tuple[ModelFolder, float]:
     """Write a complete model folder: weights, ONNX files, settings, vocabulary.
 
@@ -34,6 +41,7 @@ def export_model(
         info: what is known of the model.
         half: store weights in half precision, for half the size. They are rounded before anything
             is written, so that all files of the folder hold the same model.
+        card: what people should know of the model, in Markdown; goes along as README.md.
 
     Returns:
         The folder, and the largest difference of log-probabilities between ONNX and PyTorch.
@@ -46,6 +54,8 @@ def export_model(
         model = model.half().float()
     with tempfile.TemporaryDirectory() as scratch:
         files = export_onnx(model, Path(scratch), half=half)
+        if card is not None:
+            files[CARD] = card
         trial = save_model(model, Path(scratch) / "trial", info, half=half, further=files)
         difference = largest_difference(PyTorchRuntime(model), OnnxRuntime(trial))
         if not difference <= TOLERANCE:
@@ -53,6 +63,30 @@ def export_model(
                 f"{output}: not written: the exported files differ from PyTorch by {difference:.2g}"
             )
         return save_model(model, output, info, half=half, further=files), difference
+
+
+def known_of(path: Path) -> dict[str, Any]:
+    """What a model folder, or a checkpoint that training left, tells of its model."""
+    if path.is_dir():
+        return open_folder(path).info
+    content = read_checkpoint(path)
+    return {
+        "recipe": content["posformer"]["recipe"].get("name"),
+        "examples_seen": content["posformer"].get("seen"),
+        "epoch": content.get("epoch"),
+    }
+
+
+def words_of(path: Path | None) -> Vocabulary:
+    """A vocabulary from a file; None for that of the model that comes along."""
+    if path is not None:
+        return Vocabulary.load(path)
+    if not DEFAULT_MODEL.is_dir():
+        raise ModelError(
+            "the checkpoint does not hold its words, and this installation has no model to take "
+            "them from; name a file of them, one a line, with --vocabulary"
+        )
+    return open_folder(DEFAULT_MODEL).vocabulary
 
 
 def largest_difference(one: PyTorchRuntime, other: OnnxRuntime, seed: int = 0) -> float:

@@ -12,7 +12,9 @@ from posformer.model.config import ModelConfig
 from posformer.model.folder import DECODER, ENCODER, ModelError, open_folder
 from posformer.search import StepModel
 
-__all__ = ["Engine", "Runtime", "load_runtime"]
+__all__ = ["DEFAULT_MODEL", "Engine", "Runtime", "load_runtime", "model_path"]
+
+DEFAULT_MODEL = Path(__file__).parents[1] / "weights" / "default"
 
 Engine = Literal["auto", "onnx", "pytorch"]
 
@@ -36,20 +38,33 @@ class Runtime(Protocol):
         """Encodes pictures at the model's working size (uint8, white ink on black) together."""
 
 
+def model_path(path: str | os.PathLike[str] | None) -> Path:
+    """Where a model is; None stands for the one that comes along.
+
+    Raises:
+        ModelError: If none came along.
+    """
+    if path is None and not DEFAULT_MODEL.is_dir():
+        raise ModelError(
+            f"{DEFAULT_MODEL}: this installation comes without a model; name a model folder"
+        )
+    return DEFAULT_MODEL if path is None else Path(path)
+
+
 def load_runtime(
-    path: str | os.PathLike[str], engine: Engine = "auto", threads: int | None = None
+    path: str | os.PathLike[str] | None = None, engine: Engine = "auto", threads: int | None = None
 ) -> Runtime:
     """Loads a model folder, or a checkpoint that training left (PyTorch only).
 
     Args:
-        path: of the model.
+        path: of the model; None for the one that comes along.
         engine: what runs it; `auto` takes ONNX Runtime where the model has ONNX files.
         threads: of the CPU; None for as many as there are cores.
 
     Raises:
         ModelError: If there is no such model, it is damaged, or the engine cannot run it.
     """
-    path = Path(path)
+    path = model_path(path)
     if engine == "onnx" or (engine == "auto" and _has_onnx(path)):
         from posformer.runtime.onnx import OnnxRuntime
 

@@ -5,13 +5,33 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from posformer.ink.sizing import at_working_size
+from posformer.model.config import ModelConfig
 from posformer.runtime.interface import Runtime
 from posformer.search import Hypothesis, SearchOptions, search
 
-__all__ = ["read_pictures"]
+__all__ = ["DEFAULT_BEAM", "read_pictures", "search_options"]
+
+DEFAULT_BEAM = 10
 
 _GROUP_PIXELS = 400_000  # padded pixels of pictures that are encoded and decoded together
 _GROUP_PICTURES = 16
+
+
+def search_options(
+    config: ModelConfig, beam: int = DEFAULT_BEAM, top_k: int = 1, greedy: bool = False
+) -> SearchOptions:
+    """How to search with a model: in the directions that it was trained in.
+
+    Args:
+        config: of the model.
+        beam: open hypotheses for each picture and direction.
+        top_k: readings wanted of each picture.
+        greedy: take the best word at every step, from left to right, and nothing else.
+    """
+    if greedy:
+        return SearchOptions(beam=1, directions="forward", rescore=False)
+    both = config.decoder.directions == "both"
+    return SearchOptions(beam=beam, directions=config.decoder.directions, rescore=both, top_k=top_k)
 
 
 def read_pictures(
