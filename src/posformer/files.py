@@ -33,7 +33,6 @@ __all__ = [
 STDIN = "-"
 _PICTURES = "bmp dib gif heic heif jpeg jpg pbm pdf pgm png ppm tif tiff webp"
 SUFFIXES = frozenset(f".{name}" for name in (*_PICTURES.split(), "inkml"))
-)
 
 Format = Literal["text", "json", "csv"]
 Found = tuple[str, str | BinaryIO | PosformerError]  # what to call it, and what to read
