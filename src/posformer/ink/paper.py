@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
+
+from posformer.ink.pen import pen_width
 
 __all__ = ["Contrast", "erase_ruling", "measure_contrast"]
 
@@ -139,6 +142,8 @@ def erase_ruling(ink: np.ndarray, contrast: Contrast) -> np.ndarray:
     faint = (contrast.map > FAINTEST_LINE * contrast.level).astype(np.uint8)
     kept = ink
     level_lines = _find_lines(faint, families=True)
+    if len(level_lines) == 1 and level_lines[0].thickness > 0.7 * pen_width(ink):
+        level_lines = []  # the bar of a fraction in a picture that ends where the bar does
     if level_lines:
         kept = _without_lines(ink, contrast.map, level_lines, contrast.level)
     # Brackets and digits of one height look like a family of upright lines.
@@ -227,32 +232,47 @@ def _fit(rows: np.ndarray, columns: np.ndarray, faint: np.ndarray) -> _Line | No
     ends = int(columns.min()), int(columns.max())
     step = max(1, len(rows) // 4000)
     rows, columns = rows[::step], columns[::step]
-    slope, start = _straight_line(rows, columns)
-    middle = start + slope * columns
     bent = 2 if ends[1] - ends[0] > faint.shape[1] / 2 else 1  # paper is rarely quite flat
-    for reach in (4.0, 2.5, 1.5):  # strokes that run along the line must not draw it aside
-        near = np.abs(rows - middle) <= reach
-        if near.sum() < 10:
-            return None
-        curve = np.polynomial.Polynomial.fit(columns[near], rows[near], bent)
-        middle = curve(columns)
-    middle = curve(np.arange(faint.shape[1]))
+    straight = _straight_line(rows, columns)
+    # Paper that is bent asks for a wide reach at first, strokes along the line for a narrow one.
+    curves = [
+        _follow(rows, columns, straight, bent, reaches)
+        for reaches in ((4, 2.5, 1.5), (8, 4, 2.5, 1.5))
+    ]
+    best = max(curves, key=lambda curve: (np.abs(rows - curve(columns)) <= 1.5).sum())
+    middle = best(np.arange(faint.shape[1]))
     if (_heights_at(faint, middle, ends, 1) > 0).mean() < 0.75:
         return None
     heights = _heights_at(faint, middle, ends, 4)
     return _Line(middle, float(np.median(heights[heights > 0])), *ends)
 
 
-def _straight_line(rows: np.ndarray, columns: np.ndarray) -> tuple[float, float]:
-    """Slope and start of the straight line on which most pixels lie, strokes beside it or not."""
-    best, votes = (0.0, 0.0), 0
+def _follow(
+    rows: np.ndarray,
+    columns: np.ndarray,
+    curve: np.polynomial.Polynomial,
+    bent: int,
+    reaches: Sequence[float],
+) -> np.polynomial.Polynomial:
+    """A polynomial of degree `bent` through the pixels along a curve, nearer and nearer ones."""
+    for reach in reaches:
+        near = np.abs(rows - curve(columns)) <= reach
+        if near.sum() <= 10:
+            break
+        curve = np.polynomial.Polynomial.fit(columns[near], rows[near], bent)
+    return curve
+
+
+def _straight_line(rows: np.ndarray, columns: np.ndarray) -> np.polynomial.Polynomial:
+    """The straight line on which most pixels lie, strokes beside it or not."""
+    best, votes = [0.0, 0.0], 0
     for slope in np.linspace(-STEEPEST, STEEPEST, 41):
         starts = np.rint(rows - slope * columns).astype(int)
         lowest = starts.min()
         counts = np.convolve(np.bincount(starts - lowest), (1, 1, 1), mode="same")
         if counts.max() > votes:
-            best, votes = (float(slope), float(lowest + counts.argmax())), counts.max()
-    return best
+            best, votes = [float(lowest + counts.argmax()), float(slope)], counts.max()
+    return np.polynomial.Polynomial(best)
 
 
 def _heights_at(
@@ -286,8 +306,8 @@ def _printed(lines: list[_Line], height: int, width: int, families: bool) -> lis
     leaving = [line for line in lines if leaves(line)]
     through = [line for line in leaving if line.right - line.left > 0.9 * width]
     if through:
-        slope = float(np.median([line.slope for line in through]))
-        return [line for line in leaving if abs(line.slope - slope) < 0.02]
+        slopes = np.array([line.slope for line in through])
+        return [line for line in leaving if np.abs(slopes - line.slope).min() < 0.03]
     if not families:
         return []
     return [line for line in lines if sum(alike(line, other) for other in lines) >= 4]
