@@ -9,7 +9,9 @@ __all__ = ["pad_pictures"]
 _CELL = 16  # the encoder's map has one cell for 16×16 pixels
 
 
-def pad_pictures(pictures: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def pad_pictures(
+    pictures: Sequence[np.ndarray], whole_cells: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Puts pictures into one batch.
 
     Each picture is first padded with paper to whole cells; that much counts as the picture. What is
@@ -17,12 +19,14 @@ def pad_pictures(pictures: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray
 
     Args:
         pictures: uint8 (height, width) each, 255 is ink.
+        whole_cells: leave the first step out if not; the authors' program does without it.
 
     Returns:
         float32 (pictures, 1, height, width) with ink 1, and bool (pictures, height, width), true on
         padding.
     """
-    sizes = -(-np.array([picture.shape for picture in pictures]) // _CELL) * _CELL
+    cell = _CELL if whole_cells else 1
+    sizes = -(-np.array([picture.shape for picture in pictures]) // cell) * cell
     height, width = sizes.max(axis=0)
     batch = np.zeros((len(pictures), 1, height, width), np.float32)
     padding = np.ones((len(pictures), height, width), bool)

@@ -23,7 +23,8 @@ _TEMPERATURE = 10000.0
 def write_encoder(model: PosFormer, path: Path, half: bool = False) -> None:
     """Write `encoder.onnx`.
 
-    Input: `pictures` float (pictures, 1, height, width), sides in multiples of 16.
+    Input: `pictures` float (pictures, 1, height, width), 1 is ink; sides in multiples of 16, or of
+    any length where the model does without masks.
     Outputs for every layer of the decoder: `keys.N` float (pictures, heads, width of a head,
     cells), scaled and laid out so that a query needs no more than a product, and `values.N`
     float (pictures, heads, cells, width of a head).
@@ -48,7 +49,8 @@ def _cells(graph: Graph, model: PosFormer) -> Value:
 
 def _dense_net(graph: Graph, net: DenseNet, pictures: Value) -> Value:
     maps = graph("Relu", graph.batch_norm(net.stem_norm, graph.convolution(net.stem, pictures)))
-    maps = graph("MaxPool", maps, kernel_shape=[2, 2], strides=[2, 2])
+    halving = {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": int(not net.mask_padding)}
+    maps = graph("MaxPool", maps, **halving)
     for number, block in enumerate(net.blocks):
         for layer in cast(list[_Bottleneck], block):
             new = graph.convolution(layer.squeeze, maps)
@@ -60,7 +62,7 @@ def _dense_net(graph: Graph, net: DenseNet, pictures: Value) -> Value:
             transition = cast(_Transition, net.transitions[number])
             maps = graph.convolution(transition.squeeze, maps)
             maps = graph("Relu", graph.batch_norm(transition.norm, maps))
-            maps = graph("AveragePool", maps, kernel_shape=[2, 2], strides=[2, 2])
+            maps = graph("AveragePool", maps, **halving)
     return graph.batch_norm(net.final_norm, maps)
 
 
@@ -70,23 +72,18 @@ def _cell_positions(graph: Graph, cells: Value, width: int) -> Value:
     nothing = np.zeros_like(frequencies)
     shape = graph("Shape", cells)
     row, column = (_places(graph, graph("Gather", shape, graph.scalar(axis))) for axis in (1, 2))
-    rows = graph(
-        "Sin",
-        graph(
-            "Add",
-            graph("Mul", row, graph.numbers(np.concatenate([nothing, frequencies]))),
-            graph.numbers(np.concatenate([nothing, phases])),
-        ),
+    rows = _sines(
+        graph, row, np.concatenate([nothing, frequencies]), np.concatenate([nothing, phases])
     )
-    columns = graph(
-        "Sin",
-        graph(
-            "Add",
-            graph("Mul", column, graph.numbers(np.concatenate([frequencies, nothing]))),
-            graph.numbers(np.concatenate([phases, nothing])),
-        ),
+    columns = _sines(
+        graph, column, np.concatenate([frequencies, nothing]), np.concatenate([phases, nothing])
     )
     return graph("Add", graph("Unsqueeze", rows, graph.ints(1)), columns)
+
+
+def _sines(graph: Graph, places: Value, frequencies: np.ndarray, phases: np.ndarray) -> Value:
+    angles = graph("Mul", places, graph.numbers(frequencies))
+    return graph("Sin", graph("Add", angles, graph.numbers(phases)))
 
 
 def _places(graph: Graph, count: Value) -> Value:

@@ -133,8 +133,8 @@ class OnnxRuntime:
         """
         encoded, sizes = [], []
         for picture in pictures:
-            batch, _ = pad_pictures([picture])
-            sizes.append((batch.shape[2] // _CELL, batch.shape[3] // _CELL))
+            batch, _ = pad_pictures([picture], self.config.encoder.mask_padding)
+            sizes.append((-(-batch.shape[2] // _CELL), -(-batch.shape[3] // _CELL)))
             encoded.append(self._encoder.run(None, {"pictures": batch}))
         names = [output.name for output in self._encoder.get_outputs()]
         joined = _join(names, encoded, sizes)

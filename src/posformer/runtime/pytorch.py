@@ -97,6 +97,7 @@ class PyTorchRuntime:
     def encode(self, pictures: Sequence[np.ndarray]) -> PyTorchStepModel:
         """Encodes pictures (uint8, white ink on black) in one batch, ready for the search."""
         device = next(self.model.parameters()).device
-        batch, padding = (torch.from_numpy(part).to(device) for part in pad_pictures(pictures))
+        padded = pad_pictures(pictures, self.config.encoder.mask_padding)
+        batch, padding = (torch.from_numpy(part).to(device) for part in padded)
         batch = batch.contiguous(memory_format=torch.channels_last)
         return PyTorchStepModel(self.model, self.model.encode(batch, padding))

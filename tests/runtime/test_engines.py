@@ -1,0 +1,203 @@
+"""ONNX Runtime and PyTorch run a model alike."""
+
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import VOCABULARY, random_pictures, tiny_config, tiny_model
+
+from posformer.data import open_pictures
+from posformer.latex import Vocabulary
+from posformer.model import ModelConfig, RefinementConfig
+from posformer.model.folder import ModelError
+from posformer.model.public_checkpoint import load_public_checkpoint
+from posformer.model.weights import load_model, save_model
+from posformer.runtime import load_runtime, read_pictures, search_options
+from posformer.runtime.export import export_model
+from posformer.runtime.onnx import OnnxRuntime
+from posformer.runtime.pytorch import PyTorchRuntime
+from posformer.search import Hypothesis, SearchOptions, search
+
+SIZES = [(40, 90), (33, 120), (70, 50), (16, 16), (90, 200)]
+TOLERANCE = 1e-3
+
+
+def with_decoder(**changes: object) -> ModelConfig:
+    config = tiny_config()
+    return replace(config, decoder=replace(config.decoder, **changes))
+
+
+CONFIGS = {
+    "posformer": tiny_config(),
+    "comer": with_decoder(refinement=RefinementConfig(6, structure=())),
+    "masked by what is fed": with_decoder(refinement=RefinementConfig(6, masked_by="fed")),
+    "bttr": with_decoder(refinement=None),
+    "forward only": with_decoder(refinement=None, directions="forward", layers=1),
+}
+
+Engines = tuple[PyTorchRuntime, OnnxRuntime]
+
+
+@pytest.fixture(scope="module", params=CONFIGS.values(), ids=CONFIGS)
+def engines(request, tmp_path_factory) -> Engines:
+    folder = tmp_path_factory.mktemp("model") / "tiny"
+    export_model(tiny_model(1, request.param), folder)
+    return PyTorchRuntime(load_model(folder)), OnnxRuntime.load(folder)
+
+
+def agree(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        assert [best.tokens for best in one] == [best.tokens for best in other]
+        scores = [best.score for best in one]
+        assert scores == pytest.approx([best.score for best in other], abs=TOLERANCE)
+
+
+def options_for(runtime: OnnxRuntime | PyTorchRuntime, **changes: object) -> SearchOptions:
+    return replace(search_options(runtime.config, **changes), max_length=24)
+
+
+@pytest.mark.parametrize("search", [{"greedy": True}, {"beam": 4, "top_k": 3}], ids=str)
+def test_both_find_the_same_in_random_pictures(engines, search):
+    pictures = random_pictures(2, SIZES)
+    one, other = (read_pictures(each, pictures, options_for(each, **search)) for each in engines)
+    agree(one, other)
+
+
+def test_both_find_the_same_in_real_pictures(engines, crohme_zip):
+    source = open_pictures(crohme_zip, "2014")
+    pictures = [source.picture(number) for number in range(0, 60, 10)]
+    one, other = (read_pictures(each, pictures, options_for(each, beam=3)) for each in engines)
+    agree(one, other)
+
+
+def test_a_picture_alone_and_among_others_reads_the_same(engines):
+    pictures = random_pictures(3, SIZES)
+    for runtime in engines:
+        options = options_for(runtime, beam=3)
+        words = runtime.vocabulary
+        together = search(runtime.encode(pictures), options, words.sos, words.eos, len(pictures))
+        alone = [
+            search(runtime.encode([picture]), options, words.sos, words.eos, 1)[0]
+            for picture in pictures
+        ]
+        agree(together, alone)
+
+
+def test_both_look_at_the_same_places(engines):
+    import torch
+
+    pytorch, onnx = engines
+    (picture,) = random_pictures(4, [(48, 80)])
+    tokens = np.random.default_rng(0).integers(1, len(VOCABULARY), (1, 2, 7))
+    batch = torch.from_numpy(picture.astype(np.float32) / 255)[None, None]
+    with torch.inference_mode():
+        output = pytorch.model(batch, torch.zeros(1, 48, 80, dtype=bool), torch.from_numpy(tokens))
+    found = onnx.encode([picture]).attention(tokens)
+    assert len(found) == len(output.attention)
+    for ours, theirs in zip(found, output.attention, strict=True):
+        np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-4)
+
+
+def test_feeding_at_once_and_step_by_step_is_the_same(engines):
+    _, onnx = engines
+    model = onnx.encode(random_pictures(5, SIZES[:2]))
+    tokens = np.random.default_rng(1).integers(1, len(VOCABULARY), (2, 3, 9))
+    whole, _ = model.step(tokens, model.start())
+    state, parts = model.start(), []
+    for steps in (tokens[..., :4], tokens[..., 4:5], tokens[..., 5:]):
+        scores, state = model.step(steps, state)
+        parts.append(scores)
+    np.testing.assert_allclose(np.concatenate(parts, axis=2), whole, atol=1e-4)
+    assert np.exp(whole).sum(-1) == pytest.approx(1, abs=1e-4)
+
+
+def test_rows_and_pictures_can_be_chosen(engines):
+    _, onnx = engines
+    pictures = random_pictures(6, SIZES[:3])
+    model = onnx.encode(pictures)
+    tokens = np.random.default_rng(2).integers(1, len(VOCABULARY), (3, 2, 5))
+    _, state = model.step(tokens[..., :4], model.start())
+    state = model.select(state, np.array([2, 0]), np.array([[1, 1, 0], [0, 1, 1]]))
+    state = model.select(state, np.array([1, 0]), np.array([[1], [2]]))
+    scores, _ = model.step(tokens[[0, 2], :1, 4:], state)
+    for row, (picture, parent) in enumerate([(0, 1), (2, 0)]):
+        alone = onnx.encode([pictures[picture]])
+        sequence = np.append(tokens[picture, parent, :4], tokens[picture, 0, 4])
+        expected, _ = alone.step(sequence[None, None], alone.start())
+        np.testing.assert_allclose(scores[row, 0, 0], expected[0, 0, -1], atol=1e-4)
+
+
+def test_threads_share_a_model(engines):
+    _, onnx = engines
+    pictures = random_pictures(7, SIZES)
+    options = options_for(onnx, beam=3)
+    expected = [read_pictures(onnx, [picture], options) for picture in pictures]
+    found: dict[int, list] = {}
+
+    def work(number: int) -> None:
+        found[number] = [read_pictures(onnx, [picture], options) for picture in pictures]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    for results in found.values():
+        for one, other in zip(results, expected, strict=True):
+            agree(one, other)
+
+
+def test_the_authors_answers_come_out_of_onnx_runtime(reference: Path, tmp_path: Path):
+    vocabulary = Vocabulary.load(reference / "crohme_dictionary.txt")
+    model = load_public_checkpoint(reference / "posformer_reference_small.ckpt", vocabulary)
+    export_model(model, tmp_path / "imported")
+    runtime = OnnxRuntime.load(tmp_path / "imported")
+    answers = json.loads((reference / "posformer_reference_small.json").read_text())
+    with np.load(reference / "posformer_reference_small.npz") as stored:
+        images, masks = stored["img"], stored["mask"]
+    for image, mask, answer in zip(images, masks, answers["beam_single_size10"], strict=True):
+        inside = image[0][: (~mask).any(1).sum(), : (~mask).any(0).sum()]
+        picture = np.round(inside * 255).astype(np.uint8)
+        options = SearchOptions(beam=10, max_length=40)
+        ((best,),) = search(runtime.encode([picture]), options, 1, 2, 1)
+        assert list(best.tokens) == answer["seq"]
+        assert best.score == pytest.approx(answer["score"], abs=TOLERANCE)
+
+
+# Which engine runs
+
+
+def test_onnx_runtime_is_taken_where_there_are_files_for_it(tmp_path):
+    export_model(tiny_model(), tmp_path / "whole")
+    save_model(tiny_model(), tmp_path / "weights")
+    assert isinstance(load_runtime(tmp_path / "whole"), OnnxRuntime)
+    assert isinstance(load_runtime(tmp_path / "whole", "pytorch"), PyTorchRuntime)
+    assert isinstance(load_runtime(tmp_path / "weights"), PyTorchRuntime)
+    with pytest.raises(ModelError, match="has no encoder.onnx"):
+        load_runtime(tmp_path / "weights", "onnx")
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="no such model folder"):
+        load_runtime(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match=r"config\.json"):
+        load_runtime(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["encoder.onnx", "decoder.onnx", "vocabulary.txt"])
+def test_missing_and_damaged_files_are_named(tmp_path, name):
+    folder = tmp_path / "model"
+    export_model(tiny_model(), folder)
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(ModelError, match=f"{name}: damaged"):
+        load_runtime(folder)
+    (folder / name).unlink()
+    with pytest.raises(ModelError, match=name):
+        load_runtime(folder)
