@@ -15,6 +15,9 @@ from posformer.model import (
 )
 from posformer.model.posformer import PosFormer
 
+# At this size threads that wait for each other cost far more than they give.
+torch.set_num_threads(1)
+
 VOCABULARY = Vocabulary(
     ["(", ")", "+", "-", "1", "2", "=", r"\frac", r"\sqrt", "^", "_", "a", "x", "{", "}"]
 )

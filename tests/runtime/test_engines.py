@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import VOCABULARY, random_pictures, tiny_config, tiny_model
 
 from posformer.data import open_pictures
 from posformer.latex import Vocabulary
@@ -20,6 +19,7 @@ from posformer.runtime.export import export_model
 from posformer.runtime.onnx import OnnxRuntime
 from posformer.runtime.pytorch import PyTorchRuntime
 from posformer.search import Hypothesis, SearchOptions, search
+from tiny import VOCABULARY, random_pictures, tiny_config, tiny_model
 
 SIZES = [(40, 90), (33, 120), (70, 50), (16, 16), (90, 200)]
 TOLERANCE = 1e-3
@@ -178,7 +178,7 @@ def test_onnx_runtime_is_taken_where_there_are_files_for_it(tmp_path):
     assert isinstance(load_runtime(tmp_path / "whole"), OnnxRuntime)
     assert isinstance(load_runtime(tmp_path / "whole", "pytorch"), PyTorchRuntime)
     assert isinstance(load_runtime(tmp_path / "weights"), PyTorchRuntime)
-    with pytest.raises(ModelError, match="has no encoder.onnx"):
+    with pytest.raises(ModelError, match=r"has no encoder\.onnx"):
         load_runtime(tmp_path / "weights", "onnx")
 
 
