@@ -31,3 +31,20 @@ def crohme_ink_zip() -> Path:
 def reference() -> Path:
     """What the authors' program answers."""
     return _shared("reference/posformer_reference_small.npz").parent
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete model folder of a small model that answers at random, but soon comes to an end."""
+    import torch
+
+    from posformer.runtime.export import export_model
+    from tiny import tiny_model
+
+    model = tiny_model(3)
+    with torch.no_grad():
+        model.decoder.head.weight.mul_(3)
+        model.decoder.head.bias[[model.vocabulary.sos, model.vocabulary.eos]] += 2.5
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    export_model(model, folder)
+    return folder

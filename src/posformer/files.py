@@ -108,6 +108,7 @@ def _one_line_warnings() -> Iterator[None]:
     from posformer.ink.loading import PictureWarning
 
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         warnings.simplefilter("always", PictureWarning)
         warnings.showwarning = lambda message, *rest, **more: _say(str(message))
         yield

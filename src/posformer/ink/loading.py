@@ -117,14 +117,15 @@ def _identify(content: BinaryIO, name: str) -> Image.Image:
 
 def _from_image(image: Image.Image, name: str) -> np.ndarray:
     _check_size(image.width, image.height, name)
-    frames = getattr(image, "n_frames", 1)
-    if frames > 1 and image.format not in _ONE_PICTURE_IN_MANY_FRAMES:
-        warnings.warn(f"{name}: has {frames} frames; the first is read", PictureWarning, 3)
     try:
+        frames = getattr(image, "n_frames", 1)
         image.load()
-        return _to_array(ImageOps.exif_transpose(image))
+        array = _to_array(ImageOps.exif_transpose(image))
     except Exception as error:  # decoders raise anything at all on damaged data
         raise PictureError(f"{name}: damaged or cut off ({_reason(error)})") from None
+    if frames > 1 and image.format not in _ONE_PICTURE_IN_MANY_FRAMES:
+        warnings.warn(f"{name}: has {frames} frames; the first is read", PictureWarning, 3)
+    return array
 
 
 def _check_size(width: int, height: int, name: str) -> None:

@@ -1,0 +1,427 @@
+"""The front door takes what people have, and says clearly what it cannot read."""
+
+import io
+import subprocess
+import sys
+import threading
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import posformer
+from posformer import Recognition, Recognizer
+from posformer.errors import PosformerError
+from posformer.ink import picture_strokes, render
+from posformer.ink.cleanup import NoInkError
+from posformer.ink.loading import PictureWarning
+from posformer.model.folder import ModelError
+from posformer.recognizer import prepare
+from posformer.runtime import Calibration, interface
+from posformer.search import Hypothesis
+
+# A plus, a one and a seven.
+STROKES = [
+    [[0, 20], [40, 20]],
+    [[20, 0], [20, 40]],
+    [[60, 0], [60, 40]],
+    [[80, 0], [105, 0], [90, 40]],
+]
+INKML = (
+    '<ink xmlns="http://www.w3.org/2003/InkML">'
+    + "".join(
+        f'<trace id="{number}">{", ".join(f"{x} {y}" for x, y in stroke)}</trace>'
+        for number, stroke in enumerate(STROKES)
+    )
+    + "</ink>"
+).encode()
+
+
+@pytest.fixture(scope="module")
+def recognizer(tiny_folder: Path) -> Recognizer:
+    return Recognizer.load(tiny_folder)
+
+
+@pytest.fixture(scope="module")
+def picture() -> np.ndarray:
+    return render(picture_strokes([np.array(stroke, float) for stroke in STROKES]))
+
+
+def encoded(picture: np.ndarray, format: str = "PNG", mode: str = "L") -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(picture).convert(mode).save(file, format)
+    return file.getvalue()
+
+
+# What goes in
+
+
+def test_every_kind_of_source_gives_the_same(recognizer, picture, tmp_path):
+    content = encoded(picture)
+    (tmp_path / "a.png").write_bytes(content)
+    (tmp_path / "a.inkml").write_bytes(INKML)
+    sources = [
+        str(tmp_path / "a.png"),
+        tmp_path / "a.png",
+        content,
+        bytearray(content),
+        io.BytesIO(content),
+        (tmp_path / "a.png").open("rb"),
+        Image.fromarray(picture),
+        picture,
+        picture > 0,
+        255 - picture,
+        np.stack([picture] * 3, axis=-1),
+        tmp_path / "a.inkml",
+        str(tmp_path / "a.inkml"),
+        INKML,
+        b"\xef\xbb\xbf" + INKML,
+        io.BytesIO(INKML),
+        STROKES,
+        [np.array(stroke, float) for stroke in STROKES],
+        tuple(map(tuple, STROKES)),
+        [[[10.0 * x + 7, 10.0 * y, 0.5] for x, y in stroke] for stroke in STROKES],
+    ]
+    results = list(recognizer.recognize_many(sources))
+    assert len(results) == len(sources)
+    assert results[0].latex
+    assert all(result == results[0] for result in results)
+    assert recognizer.recognize_strokes(STROKES) == results[0]
+
+
+def test_pictures_like_those_of_training_are_left_as_they_are(crohme_zip):
+    from posformer.data import open_pictures
+
+    source = open_pictures(crohme_zip, "2014")
+    for number in range(0, 200, 20):
+        (prepared,) = prepare(source.picture(number), split=False)
+        np.testing.assert_array_equal(prepared, source.picture(number))
+
+
+@pytest.mark.parametrize(
+    ("format", "mode"),
+    [("JPEG", "CMYK"), ("PNG", "1"), ("PNG", "P"), ("TIFF", "I;16"), ("WEBP", "RGB"), ("GIF", "P")],
+)
+def test_kinds_of_pictures(recognizer, picture, format, mode):
+    if mode == "I;16":
+        file = io.BytesIO()
+        Image.fromarray(picture.astype(np.uint16) * 257).save(file, format)
+        content = file.getvalue()
+    else:
+        content = encoded(255 - picture, format, mode)
+    assert recognizer.recognize(content).latex
+
+
+def test_an_animated_gif_is_read_with_a_word_of_warning(recognizer, picture, tmp_path):
+    path = tmp_path / "moving.gif"
+    frames = [Image.fromarray(picture), Image.fromarray(255 - picture)]
+    frames[0].save(path, save_all=True, append_images=frames[1:])
+    with pytest.warns(PictureWarning, match=r"moving\.gif: has 2 frames"):
+        assert recognizer.recognize(path).latex
+
+
+def test_formulas_below_each_other_are_read_one_by_one(recognizer, picture):
+    page = np.zeros((300, picture.shape[1] + 200), np.uint8)
+    wide = np.concatenate([picture, picture], axis=1)
+    page[10 : 10 + wide.shape[0], : wide.shape[1]] = wide
+    page[210 : 210 + wide.shape[0], : wide.shape[1]] = wide
+    result = recognizer.recognize(page)
+    assert len(result.lines) == 2
+    first, second = (line.latex for line in result.lines)
+    assert result.latex == rf"\begin{{array}}{{l}}{first}\\{second}\end{{array}}"
+    assert result.tokens == (*result.lines[0].tokens, r"\\", *result.lines[1].tokens)
+    assert result.confidence <= min(line.confidence for line in result.lines)
+
+
+# What comes out
+
+
+def test_more_readings_come_best_first(recognizer, picture):
+    result = recognizer.recognize(picture, top_k=3)
+    assert len(result.alternatives) == 2
+    readings = [reading.latex for reading in result.readings]
+    assert len(set(readings)) == 3
+    assert result.latex == readings[0]
+    assert recognizer.recognize(picture).alternatives == ()
+    assert result.to_dict()["alternatives"][0]["latex"] == readings[1]
+
+
+def test_greedy_and_beam_are_settings(recognizer, picture):
+    greedy = recognizer.recognize(picture, greedy=True)
+    assert greedy.latex and not greedy.alternatives
+    assert recognizer.recognize(picture, beam=1).latex
+    with pytest.raises(ValueError, match="beam"):
+        recognizer.recognize(picture, beam=0)
+
+
+def test_a_result_in_other_languages():
+    result = Recognition(r"\frac{a}{b}<1", 0.9, (r"\frac",))
+    assert result.markdown == r"$\frac{a}{b}<1$"
+    assert result.mathml.startswith("<math") and "<mfrac>" in result.mathml
+    lines = Recognition(r"\begin{array}{l}a\\b\end{array}", 0.9, (), lines=(result, result))
+    assert lines.markdown.startswith("$$") and "<mtable" in lines.mathml
+    broken = Recognition("a<_+_", 0.1, ())
+    assert "<merror>" in broken.mathml and "a&lt;" in broken.mathml
+
+
+def test_low_confidence_is_called_unsure():
+    assert Recognition("x", 0.4, ("x",), calibrated=True).is_unsure
+    assert not Recognition("x", 0.6, ("x",), calibrated=True).is_unsure
+    assert Recognition("x", 0.6, ("x",), calibrated=False).is_unsure
+
+
+def test_a_calibrated_model_says_how_often_it_is_right(tiny_folder, picture):
+    runtime = interface.load_runtime(tiny_folder)
+    calibration = Calibration(bias=-1.0, total=0.1, mean=0.0, length=0.0)
+    runtime.info = {"calibration": calibration.to_dict()}
+    result = Recognizer(runtime).recognize(picture, top_k=2)
+    assert result.calibrated
+    assert 0 < result.alternatives[0].confidence <= result.confidence < 0.27
+
+
+def test_an_empty_reading_is_a_reading(recognizer, picture):
+    result = recognizer._recognition([Hypothesis((), -0.1, -0.1, None)])
+    assert (result.latex, result.tokens) == ("", ())
+    assert result.mathml.startswith("<math")
+
+
+# Bad input
+
+
+def bad_sources(folder: Path) -> dict[str, object]:
+    """What people hand in by mistake or on purpose, by the words the answer must have."""
+    (folder / "empty.png").touch()
+    (folder / "text.png").write_text("This is no picture.")
+    photo = np.random.default_rng(0).integers(0, 255, (200, 300), np.uint8)
+    (folder / "cut.jpg").write_bytes(encoded(photo, "JPEG")[:3000])
+    Image.new("L", (1, 1), 255).save(folder / "dot.png")
+    Image.new("RGB", (400, 300), "white").save(folder / "blank.png")
+    Image.new("1", (100_000, 20)).save(folder / "wide.png")
+    Image.new("1", (20_000, 10_000)).save(folder / "bomb.png")
+    (folder / "text.inkml").write_text("hello")
+    (folder / "svg.inkml").write_text("<svg/>")
+    (folder / "none.inkml").write_text('<ink xmlns="http://www.w3.org/2003/InkML"/>')
+    (folder / "folder.png").mkdir()
+    bomb = b'<!DOCTYPE a [<!ENTITY b "c">]><ink>&b;</ink>'
+    return {
+        r"empty\.png: the file is empty": folder / "empty.png",
+        r"text\.png: not a picture": folder / "text.png",
+        r"cut\.jpg: damaged or cut off": folder / "cut.jpg",
+        r"dot\.png: there is no ink": folder / "dot.png",
+        r"blank\.png: there is no ink": folder / "blank.png",
+        r"wide\.png: 100000 × 20 pixels": folder / "wide.png",
+        r"bomb\.png: too large to read": folder / "bomb.png",
+        r"text\.inkml: not XML": folder / "text.inkml",
+        r"svg\.inkml: the root element": folder / "svg.inkml",
+        r"none\.inkml: no <trace>": folder / "none.inkml",
+        r"absent\.png: no such file": folder / "absent.png",
+        r"absent\.inkml": folder / "absent.inkml",
+        r"folder\.png: a folder": folder / "folder.png",
+        "the file is empty": b"",
+        "not a picture": b"hello",
+        "entities are refused": bomb,
+        "open it in binary mode": io.StringIO("hello"),
+        "cannot read a picture from int": 5,
+        "there is no ink$": [],
+        "^strokes: there is no ink": [[], []],
+        "stroke 1 is not a list of points": [[1, 2]],
+        "stroke 2 is not a list of points": [[[1, 2]], [["a", "b"]]],
+        "stroke 1 has a coordinate": [[[0, float("nan")]]],
+        "stroke 1 has": [[[0, 1e30]]],
+        "too large": [[[0, 0], [1, 1]], [[1e8, 1e8], [1e8 + 1, 1e8]]],
+        "height, width": np.zeros((3, 4, 5, 6)),
+        "no ink": np.zeros((50, 50), np.uint8),
+    }
+
+
+def test_bad_input_gets_a_clear_line_and_the_rest_is_read(recognizer, picture, tmp_path):
+    bad = bad_sources(tmp_path)
+    sources = [picture, *bad.values(), picture]
+    first, *failures, last = recognizer.attempt_many(sources, greedy=True)
+    assert first == last
+    for words, failure in zip(bad, failures, strict=True):
+        assert isinstance(failure, PosformerError), words
+        assert "\n" not in str(failure)
+        with pytest.raises(PosformerError, match=words):
+            raise failure
+
+
+def test_a_file_without_permission(recognizer, picture, tmp_path):
+    path = tmp_path / "secret.png"
+    path.write_bytes(encoded(picture))
+    path.chmod(0)
+    if _can_read(path):
+        pytest.skip("this user may read everything")
+    with pytest.raises(PosformerError, match=r"secret\.png: no permission"):
+        recognizer.recognize(path)
+
+
+def _can_read(path: Path) -> bool:
+    try:
+        return bool(path.read_bytes())
+    except PermissionError:
+        return False
+
+
+def test_recognize_many_raises_in_turn(recognizer, picture):
+    results = recognizer.recognize_many([picture, np.zeros((9, 9), np.uint8), picture])
+    assert next(results).latex
+    with pytest.raises(NoInkError):
+        next(results)
+
+
+def test_without_the_shipped_model_it_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(interface, "DEFAULT_MODEL", tmp_path / "absent")
+    with pytest.raises(ModelError, match="comes without a model; name a model folder"):
+        Recognizer.load()
+
+
+def test_a_newer_model_is_refused_by_name(tiny_folder, tmp_path):
+    text = (tiny_folder / "config.json").read_text()
+    (tmp_path / "config.json").write_text(text.replace('"format": 1', '"format": 99'))
+    with pytest.raises(ModelError, match="format 99 is newer"):
+        Recognizer.load(tmp_path)
+
+
+# Streams, threads and weight
+
+
+def test_results_stream_and_memory_is_bounded(recognizer, picture):
+    drawn = 0
+
+    def endless():
+        nonlocal drawn
+        while True:
+            drawn += 1
+            yield picture.copy()
+
+    results = recognizer.recognize_many(endless(), greedy=True)
+    for _ in range(40):
+        next(results)
+    assert drawn <= 40 + 32
+    tracemalloc.start()
+    for _ in range(32):
+        next(results)
+    early = tracemalloc.get_traced_memory()[0]
+    for _ in range(64):
+        next(results)
+    late = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert late < early + 1_000_000
+
+
+def test_order_is_kept_whatever_the_sizes(recognizer, picture):
+    wide = np.concatenate([picture] * 3, axis=1)
+    sources = [wide, picture, wide, picture, picture]
+    together = [result.latex for result in recognizer.recognize_many(sources)]
+    assert together == [recognizer.recognize(source).latex for source in sources]
+
+
+def test_one_recognizer_serves_several_threads(recognizer, picture):
+    sources = [picture, np.concatenate([picture] * 2, axis=1), STROKES]
+    expected = [recognizer.recognize(source, top_k=2) for source in sources]
+    found: list[list[Recognition]] = []
+
+    def work() -> None:
+        found.append([recognizer.recognize(source, top_k=2) for source in sources * 3])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    for results in found:
+        for result, wanted in zip(results, expected * 3, strict=True):
+            assert result.tokens == wanted.tokens
+            assert result.confidence == pytest.approx(wanted.confidence, abs=1e-4)
+
+
+def test_recognition_never_loads_pytorch(tiny_folder, tmp_path, picture):
+    path = tmp_path / "a.png"
+    path.write_bytes(encoded(picture))
+    program = (
+        "import sys; from posformer import Recognizer; "
+        f"r = Recognizer.load({str(tiny_folder)!r}).recognize({str(path)!r}); "
+        "assert r.mathml; print(*sorted({'torch', 'onnx', 'lightning'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_the_package_is_light_until_it_is_used():
+    heavy = "{'numpy', 'cv2', 'onnxruntime', 'PIL'}"
+    program = f"import sys, posformer; print(*({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == ""
+    assert {"Recognition", "Recognizer"} <= set(dir(posformer))
+    with pytest.raises(AttributeError):
+        _ = posformer.Recogniser
+
+
+# Mutated files
+
+
+def mutations(content: bytes, count: int, seed: int):
+    """Copies of a file with bytes changed, doubled, left out or cut off."""
+    random = np.random.default_rng(seed)
+    for _ in range(count):
+        changed = bytearray(content)
+        for _ in range(int(random.integers(1, 8))):
+            place = int(random.integers(len(changed)))
+            kind = random.integers(5)
+            if kind == 0:
+                changed[place] ^= 1 << int(random.integers(8))
+            elif kind == 1:
+                changed[place] = int(random.choice([0, 1, 127, 128, 255]))
+            elif kind == 2:
+                del changed[place : place + int(random.integers(1, 20))]
+            elif kind == 3:
+                changed[place:place] = changed[place : place + int(random.integers(1, 40))]
+            else:
+                del changed[max(place, 8) :]
+            if not changed:
+                break
+        yield bytes(changed)
+
+
+def seeds_of_mutation(picture: np.ndarray) -> list[bytes]:
+    formats = ("PNG", "JPEG", "BMP", "TIFF", "GIF", "WEBP", "PPM")
+    return [INKML, *(encoded(255 - picture, format) for format in formats)]
+
+
+def survives(recognizer: Recognizer, contents) -> int:
+    """Read everything; what cannot be read must say so in one line."""
+    read = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for result in recognizer.attempt_many(contents, greedy=True):
+            if isinstance(result, PosformerError):
+                assert str(result) and "\n" not in str(result)
+            else:
+                read += 1
+    return read
+
+
+def test_mutated_files_are_read_or_refused(recognizer, picture):
+    for number, content in enumerate(seeds_of_mutation(picture)):
+        survives(recognizer, mutations(content, 12, number))
+
+
+@pytest.mark.slow
+def test_thousands_of_mutated_files_are_read_or_refused(recognizer, picture):
+    import resource
+
+    contents = seeds_of_mutation(picture)
+    survives(recognizer, (each for content in contents for each in mutations(content, 20, 99)))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    read = sum(
+        survives(recognizer, mutations(content, 400, 100 + number))
+        for number, content in enumerate(contents)
+    )
+    assert 0 < read < 400 * len(contents)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 600_000, "kilobytes"
