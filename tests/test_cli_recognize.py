@@ -1,0 +1,266 @@
+"""`posformer recognize`, as people and scripts use it: real processes, real files."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from posformer.files import FileError, find_files, open_output
+from posformer.ink import picture_strokes, render
+
+PLUS = [[[0, 20], [40, 20]], [[20, 0], [20, 40]]]
+SEVEN = [[[80, 0], [105, 0], [90, 40]], [[85, 22], [102, 20]]]
+
+
+def draw(path: Path, strokes: list) -> Path:
+    points = [np.array(stroke, float) for stroke in strokes]
+    Image.fromarray(255 - render(picture_strokes(points))).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two pictures, ink in a folder below, and files of other kinds."""
+    folder = tmp_path_factory.mktemp("pictures")
+    draw(folder / "b.png", PLUS)
+    draw(folder / "a.jpg", PLUS + SEVEN)
+    (folder / "notes.txt").write_text("no picture")
+    (folder / ".hidden.png").write_bytes(b"x")
+    (folder / "below").mkdir()
+    (folder / "below" / "c.inkml").write_text(
+        '<ink xmlns="http://www.w3.org/2003/InkML"><trace id="0">0 0, 0 40, 20 10</trace></ink>'
+    )
+    return folder
+
+
+class Command:
+    """Runs `posformer recognize` with a small model."""
+
+    def __init__(self, model: Path) -> None:
+        self.start = [sys.executable, "-m", "posformer.cli", "recognize", "--model", str(model)]
+
+    def __call__(self, *arguments: object, **options: object) -> subprocess.CompletedProcess:
+        command = [*self.start, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text="input" not in options, **options)
+
+
+@pytest.fixture(scope="module")
+def recognize(tiny_folder: Path) -> Command:
+    return Command(tiny_folder)
+
+
+def test_one_file_gives_the_latex_alone(recognize, pictures):
+    done = recognize(pictures / "b.png")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+    assert "\t" not in done.stdout and done.stdout.strip()
+
+
+def test_several_files_give_path_and_latex(recognize, pictures):
+    done = recognize(pictures / "b.png", pictures / "a.jpg")
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [path for path, _ in rows] == [str(pictures / "b.png"), str(pictures / "a.jpg")]
+    alone = recognize(pictures / "b.png").stdout.strip()
+    assert rows[0][1] == alone
+
+
+def test_a_folder_gives_all_that_is_below_it(recognize, pictures):
+    done = recognize(pictures, "--greedy")
+    assert done.returncode == 0
+    paths = [line.split("\t")[0] for line in done.stdout.splitlines()]
+    assert paths == [str(pictures / name) for name in ("a.jpg", "b.png", "below/c.inkml")]
+
+
+def test_stdin(recognize, pictures):
+    expected = recognize(pictures / "b.png").stdout
+    content = (pictures / "b.png").read_bytes()
+    assert recognize("-", input=content).stdout.decode() == expected
+    ink = (pictures / "below" / "c.inkml").read_bytes()
+    assert recognize("-", input=ink).returncode == 0
+
+
+def test_json_is_one_object_a_line(recognize, pictures):
+    done = recognize(pictures / "b.png", pictures / "no.png", "--format", "json", "--top-k", "3")
+    assert done.returncode == 1
+    good, bad = map(json.loads, done.stdout.splitlines())
+    assert set(good) == {"path", "latex", "confidence", "alternatives"}
+    assert good["path"] == str(pictures / "b.png")
+    assert 0 <= good["confidence"] <= 1
+    assert len(good["alternatives"]) == 2
+    assert all(set(other) == {"latex", "confidence"} for other in good["alternatives"])
+    assert set(bad) == {"path", "error"}
+    assert "no such file" in bad["error"]
+
+
+def test_csv_is_a_table(recognize, pictures):
+    done = recognize(pictures, pictures / "notes.txt", "--format", "csv", "--top-k", "2")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert list(rows[0]) == ["path", "latex", "confidence", "error", "latex_2", "confidence_2"]
+    assert len(rows) == 4
+    assert rows[0]["latex"] and not rows[0]["error"]
+    assert rows[-1]["error"] and not rows[-1]["latex"]
+
+
+def test_more_readings_come_below_each_other(recognize, pictures):
+    done = recognize(pictures / "b.png", "--top-k", "3")
+    assert len(set(done.stdout.splitlines())) == 3
+
+
+def test_failures_are_told_and_the_rest_is_done(recognize, pictures, tmp_path):
+    (tmp_path / "empty").mkdir()
+    Image.new("L", (50, 50), 255).save(tmp_path / "blank.png")
+    bad = [
+        pictures / "notes.txt",
+        tmp_path / "empty",
+        tmp_path / "blank.png",
+        tmp_path / "gone.png",
+    ]
+    done = recognize(*bad, pictures / "b.png")
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(bad)
+    reasons = ("not a picture", "no pictures", "there is no ink", "no such file")
+    for line, path, reason in zip(lines, bad, reasons, strict=True):
+        assert line.startswith(f"posformer: {path}: ")
+        assert reason in line
+    assert done.stdout.startswith(str(pictures / "b.png") + "\t")
+
+
+def test_wrong_usage(recognize, pictures, tmp_path):
+    wrong = [
+        (),
+        ("--beam", "0", pictures / "b.png"),
+        ("--format", "xml", pictures / "b.png"),
+        ("--greedy", "--top-k", "2", pictures / "b.png"),
+        ("--model", tmp_path / "nowhere", pictures / "b.png"),
+        ("--output", tmp_path / "nowhere" / "x.txt", pictures / "b.png"),
+    ]
+    for arguments in wrong:
+        done = recognize(*arguments)
+        assert done.returncode == 2, arguments
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+    assert "nowhere" in done.stderr
+
+
+def test_output_is_written_whole_or_not_at_all(recognize, pictures, tmp_path):
+    target = tmp_path / "out.jsonl"
+    target.write_text("before")
+    done = recognize(pictures, "--format", "json", "--output", target)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert len(target.read_text().splitlines()) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
+    assert target.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_failure_leaves_the_old_output(tmp_path):
+    target = tmp_path / "out.txt"
+    target.write_text("before")
+    with pytest.raises(RuntimeError), open_output(target) as stream:
+        stream.write("half")
+        raise RuntimeError
+    assert target.read_text() == "before"
+    with pytest.raises(FileError, match="No such file"), open_output(tmp_path / "no" / "x"):
+        pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
+def test_an_interrupt_leaves_what_is_done(recognize, pictures, tmp_path):
+    target = tmp_path / "out.txt"
+    many = [str(pictures / "b.png")] * 2000
+    process = subprocess.Popen(
+        [*recognize.start, "--beam", "10", "--output", str(target), *many],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not any(part.stat().st_size for part in tmp_path.iterdir()):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    assert not target.exists(), "it takes its name when it is complete"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    rows = target.read_text().splitlines()
+    assert 0 < len(rows) < 2000
+    assert all(row.count("\t") == 1 for row in rows)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a terminal of Unix")
+def test_a_terminal_gets_a_progress_bar_and_the_output_stays_clean(recognize, pictures):
+    import pty
+
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [*recognize.start, str(pictures)], stdout=subprocess.PIPE, stderr=theirs, text=True
+    )
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert "3" in shown and "\x1b[" in shown
+    assert "unsure" in shown
+    assert len(done.stdout.splitlines()) == 3
+    assert "\x1b" not in done.stdout
+
+
+def test_a_closed_pipe_is_no_error_of_ours(recognize, pictures):
+    process = subprocess.Popen(
+        [*recognize.start, *[str(pictures / "b.png")] * 100],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    assert "Traceback" not in process.stderr.read()
+    process.wait(timeout=60)
+
+
+def test_names_need_not_be_text(recognize, pictures, tmp_path):
+    name = os.fsencode(tmp_path) + b"/\xff.png"
+    try:
+        Path(os.fsdecode(name)).write_bytes((pictures / "b.png").read_bytes())
+    except OSError:
+        pytest.skip("this file system wants text")
+    done = subprocess.run([*recognize.start, os.fsencode(tmp_path)], capture_output=True)
+    assert done.returncode == 0
+    assert done.stdout.startswith(name + b"\t")
+
+
+def test_unreadable_folders_are_named(pictures, tmp_path):
+    assert [name for name, _ in find_files([str(pictures / "below")])] == [
+        str(pictures / "below" / "c.inkml")
+    ]
+    ((_, problem),) = find_files([str(tmp_path)])
+    assert isinstance(problem, FileError)
+
+
+def test_recognition_starts_without_heavy_libraries(recognize, pictures):
+    program = (
+        "import sys; from posformer.cli import main; sys.argv = ['posformer', *sys.argv[1:]]\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(*{'torch', 'onnx', 'lightning', 'matplotlib', 'latex2mathml'} & set(sys.modules))"
+    )
+    arguments = [*recognize.start[3:], str(pictures / "b.png")]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[1:] == [""], done.stderr
