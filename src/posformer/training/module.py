@@ -43,6 +43,14 @@ class TrainingModule(L.LightningModule):
         """Epochs of examples seen so far, as a fraction."""
         return self.seen / self.examples
 
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Freezes batch norms when their time has come; Lightning sets them free every epoch."""
+        freeze = self.recipe.optimizer.freeze_norms
+        if freeze is not None and self.progress >= freeze:
+            for part in self.model.modules():
+                if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
+                    part.eval()
+
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """One step; dropout depends on (seed, epoch, step), so that a resumed run repeats it."""
         torch.manual_seed(hash((self.recipe.seed, self.current_epoch, batch_idx, self.global_rank)))

@@ -64,6 +64,9 @@ class OptimizerConfig:
     plateau_patience: int = 10  # validations without progress
     clip: float | None = 5.0  # greatest norm of the gradient
     averaging: float | None = 0.999  # decay of the averaged weights; None: no averaging
+    # Epoch from which batch norms use their running averages. Batches hold pictures of one size, so
+    # their own statistics differ from the averages that recognition uses.
+    freeze_norms: float | None = None
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,7 @@ def train(
     start = load_model(init) if init is not None else None
     known = start.vocabulary if start is not None else None
     examples = open_examples(recipe.data, recipe.model.picture, known)
+    torch.manual_seed(recipe.seed)
     module = TrainingModule(recipe, examples.vocabulary, len(examples.train))
     if start is not None:
         _take(module, start)
@@ -195,7 +196,7 @@ def _trainer(recipe: Recipe, folder: Path) -> L.Trainer:
         reload_dataloaders_every_n_epochs=1,
         use_distributed_sampler=False,
         num_sanity_val_steps=0,
-        logger=[TensorBoardLogger(folder, "", "curves"), CSVLogger(folder, "", "log")],
+        logger=[TensorBoardLogger(folder, "", "curves"), CSVLogger(folder, "log")],
         callbacks=_callbacks(recipe, folder),
         enable_progress_bar=sys.stderr.isatty(),
         enable_model_summary=False,

@@ -1,0 +1,87 @@
+"""Several processes: every example once, as many batches for each, the gradients of one process."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from posformer.training.recipe import load_recipe
+from posformer.training.run import RecipeData
+from posformer.training.sources import open_examples
+from posformer.training.stream import BatchStream
+
+
+def streams(recipe_path: Path, world: int, epoch: int = 0) -> list[BatchStream]:
+    from posformer.training.batch import Collator
+
+    recipe = load_recipe(recipe_path, ["batch.max_pictures=5", "batch.chunk=30"])
+    examples = open_examples(recipe.data, recipe.model.picture)
+    collator = Collator(examples.vocabulary, recipe.model.position)
+    return [
+        BatchStream(
+            examples.train, collator, recipe.batch, recipe.seed, epoch=epoch, rank=rank, world=world
+        )
+        for rank in range(world)
+    ]
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_every_example_is_seen_once_an_epoch(tiny_recipe: Path, world: int) -> None:
+    names = [name for stream in streams(tiny_recipe, world) for b in stream for name in b.names]
+    assert len(names) == len(set(names)) == 64
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_ranks_have_as_many_batches(tiny_recipe: Path, world: int) -> None:
+    assert len({sum(1 for _ in stream) for stream in streams(tiny_recipe, world)}) == 1
+
+
+def test_epochs_differ_and_the_same_epoch_repeats(tiny_recipe: Path) -> None:
+    first, again, second = (
+        [tuple(batch.names) for batch in streams(tiny_recipe, 1, epoch)[0]] for epoch in (0, 0, 1)
+    )
+    assert first == again != second
+
+
+def test_a_stream_goes_on_where_it_stopped(tiny_recipe: Path) -> None:
+    whole, rest = streams(tiny_recipe, 1)[0], streams(tiny_recipe, 1)[0]
+    rest.start = 3
+    expected = list(whole)[3:]
+    for batch, other in zip(rest, expected, strict=True):
+        assert batch.names == other.names and torch.equal(batch.pictures, other.pictures)
+
+
+def test_averaged_gradients_of_two_processes_are_those_of_one(
+    tiny_recipe: Path, tmp_path: Path
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    script = Path(__file__).with_name("gradients.py")
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(tiny_recipe), str(tmp_path)],
+            env={**environment, "RANK": str(rank), "WORLD_SIZE": "2"},
+        )
+        for rank in range(2)
+    ]
+    assert [process.wait(timeout=240) for process in processes] == [0, 0]
+    subprocess.run(
+        [sys.executable, str(script), str(tiny_recipe), str(tmp_path)],
+        env={**os.environ, "RANK": "0", "WORLD_SIZE": "1"},
+        check=True,
+        timeout=240,
+    )
+    together, alone = (torch.load(tmp_path / f"gradients-{world}.pt") for world in (2, 1))
+    assert together.keys() == alone.keys() and together
+    for name, value in alone.items():
+        torch.testing.assert_close(together[name], value, atol=2e-6, rtol=1e-3, msg=name)
+    assert max(value.abs().max() for value in alone.values()) > 1e-3
+    assert np.isfinite(sum(float(value.sum()) for value in alone.values()))
+    assert RecipeData is not None

@@ -1,0 +1,152 @@
+"""Training for real, on a set the project writes itself: over-fitting, resuming, failing early."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from posformer.data import open_pictures
+from posformer.evaluation import evaluate_pairs
+from posformer.model.weights import load_model
+from posformer.runtime import load_runtime, read_pictures
+from posformer.search import SearchOptions
+from posformer.training.module import TrainingError
+from posformer.training.recipe import load_recipe
+from posformer.training.run import train
+
+GREEDY = SearchOptions(beam=1, directions="forward", rescore=False)
+
+
+def exprate(model: Path, data: Path, options: SearchOptions = GREEDY) -> float:
+    """What decoding the training pictures gives, in per cent."""
+    runtime, pictures = load_runtime(model, engine="pytorch"), open_pictures(data, "train")
+    found = read_pictures(runtime, [pictures.picture(i) for i in range(len(pictures))], options)
+    predictions = [runtime.vocabulary.decode(best[0].tokens) if best else [] for best in found]
+    return evaluate_pairs([example.tokens for example in pictures], predictions).exprate
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return torch.load(run / "last.ckpt", weights_only=True)["state_dict"]
+
+
+def test_a_tiny_model_overfits_and_does_so_again_when_resumed(
+    tiny_recipe: Path, own_set: Path, tmp_path: Path
+) -> None:
+    train(load_recipe(tiny_recipe, ["epochs=20"]), tmp_path / "run")
+    early = exprate(tmp_path / "run" / "last.ckpt", own_set)
+    train(load_recipe(tiny_recipe), tmp_path / "run", resume=True)
+    assert exprate(tmp_path / "run" / "last.ckpt", own_set) == 100.0 > early
+    assert exprate(tmp_path / "run" / "last.ckpt", own_set, SearchOptions(beam=3)) == 100.0
+    logs = sorted((tmp_path / "run" / "log").glob("*/metrics.csv"))
+    assert len(logs) == 2  # one a start: nothing of the first is lost
+    with logs[-1].open() as file:
+        measured = [row["val/exprate"] for row in csv.DictReader(file) if row["val/exprate"]]
+    # Validation is teacher-forced; it must tell what decoding gives.
+    assert float(measured[-1]) == 100.0
+
+
+def command(recipe: Path, run: Path, *changes: str) -> list[str]:
+    posformer = [sys.executable, "-m", "posformer.cli", "train", "-c", str(recipe)]
+    return [*posformer, "-o", str(run), *changes]
+
+
+def run_to_end(recipe: Path, run: Path, *changes: str) -> None:
+    done = subprocess.run(
+        command(recipe, run, *changes), capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def stop_in_mid_epoch(how: signal.Signals, recipe: Path, run: Path, *changes: str) -> None:
+    """Starts a run, and sends a signal once a checkpoint of its second epoch is there."""
+    process = subprocess.Popen(
+        command(recipe, run, *changes), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and process.poll() is None:
+        checkpoint = run / "last.ckpt"
+        if checkpoint.exists() and _progress(checkpoint) > 68:
+            process.send_signal(how)
+            break
+        time.sleep(0.05)
+    process.wait(timeout=120)
+
+
+def _progress(checkpoint: Path) -> int:
+    try:
+        return int(torch.load(checkpoint, weights_only=True)["posformer"]["seen"])
+    except Exception:  # it is being written at this moment
+        return 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_stopped_in_mid_epoch_ends_as_if_it_had_not_been(
+    how: signal.Signals, tiny_recipe: Path, tmp_path: Path
+) -> None:
+    changes = (
+        "epochs=4",
+        "validate_every=2",
+        "optimizer.averaging=0.9",
+        "data.scale_range=[0.8,1.2]",
+        "batch.corruption=0.1",
+        "batch.max_pictures=4",
+        "checkpoint_minutes=0.0001",
+    )
+    run_to_end(tiny_recipe, tmp_path / "whole", *changes)
+    stop_in_mid_epoch(how, tiny_recipe, tmp_path / "stopped", *changes)
+    assert 64 < _progress(tmp_path / "stopped" / "last.ckpt") < 4 * 64
+    run_to_end(tiny_recipe, tmp_path / "stopped", *changes, "--resume")
+    whole, stopped = weights(tmp_path / "whole"), weights(tmp_path / "stopped")
+    for name, value in whole.items():
+        assert torch.equal(value, stopped[name]), name
+
+
+def test_a_loss_that_is_no_number_ends_the_run_at_once(tiny_recipe: Path, tmp_path: Path) -> None:
+    recipe = load_recipe(tiny_recipe, ["optimizer.learning_rate=1e30", "optimizer.warmup=0"])
+    with pytest.raises(TrainingError, match=r"loss is (nan|inf) in epoch 0, step \d+.*examples:"):
+        train(recipe, tmp_path / "run")
+
+
+def test_a_run_that_is_there_is_not_overwritten(tiny_recipe: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "last.ckpt").write_bytes(b"precious")
+    with pytest.raises(TrainingError, match="resume it"):
+        train(load_recipe(tiny_recipe), tmp_path / "run")
+    assert (tmp_path / "run" / "last.ckpt").read_bytes() == b"precious"
+
+
+def test_there_must_be_something_to_resume(tiny_recipe: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="nothing to resume"):
+        train(load_recipe(tiny_recipe), tmp_path / "run", resume=True)
+
+
+def test_fine_tuning_starts_from_another_model_and_learns_new_words(
+    tiny_recipe: Path, own_set: Path, tmp_path: Path
+) -> None:
+    from posformer.latex import Vocabulary
+    from posformer.model.posformer import PosFormer
+    from posformer.model.weights import save_model
+
+    recipe = load_recipe(tiny_recipe, ["epochs=1"])
+    known = Vocabulary(["1", "+", "strange"])
+    torch.manual_seed(0)
+    save_model(PosFormer(recipe.model, known), tmp_path / "start")
+    train(recipe, tmp_path / "run", init=tmp_path / "start")
+    tuned = load_model(tmp_path / "run" / "last.ckpt")
+    assert tuned.vocabulary.words[:3] == known.words
+    assert len(tuned.vocabulary) > len(known)
+
+
+def test_two_processes_train_one_model(tiny_recipe: Path, tmp_path: Path) -> None:
+    changes = ("devices=2", "epochs=2", "validate_every=1", "batch.max_pictures=5")
+    run_to_end(tiny_recipe, tmp_path / "run", *changes)
+    checkpoint = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)
+    assert checkpoint["posformer"]["seen"] == 2 * 64  # every example once an epoch
+    assert checkpoint["epoch"] == 1
+    assert not os.environ.get("LOCAL_RANK")
