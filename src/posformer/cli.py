@@ -172,6 +172,70 @@ def forest(
 
 
 @app.command()
+def evaluate(
+    data: Annotated[Path, typer.Option("--data", help="A set of pictures or ink: zip or folder.")],
+    split: Annotated[str, typer.Option("--split", help="Which part of it, such as 2014.")],
+    model: Annotated[
+        Path | None, typer.Option(help="A model folder or checkpoint; by default the shipped one.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the measures there as JSON.")
+    ] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Write every prediction there, one JSON object a line.")
+    ] = None,
+    leave_out: Annotated[
+        str | None, typer.Option(metavar="SPLIT", help="Leave out texts that occur in this split.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many examples.")] = None,
+    beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = 10,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="The best token at every step: fastest.")
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    engine: Annotated[EngineChoice, typer.Option(help="What runs it.")] = EngineChoice.AUTO,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of the CPU; by default one for each core.")
+    ] = None,
+) -> None:
+    """Measure a model on a data set: ExpRate, errors of at most 1, 2 and 3 tokens, CER."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from posformer import evaluation
+    from posformer.evaluation.evaluate import open_set, predict
+    from posformer.runtime import load_runtime
+    from posformer.runtime.reading import search_options
+
+    examples = open_set(data, split, leave_out, limit)
+    runtime = load_runtime(model, engine.value, threads)
+    options = search_options(runtime.config, beam, greedy=greedy)
+    progress = Console(stderr=True)
+    found = list(
+        track(
+            predict(runtime, examples, options),
+            "Reading",
+            total=len(examples),
+            console=progress,
+            transient=True,
+            disable=not progress.is_terminal,
+        )
+    )
+    if predictions is not None:
+        evaluation.write_predictions(predictions, found)
+    scores = evaluation.evaluate_pairs(
+        [one.truth for one in found], [one.prediction for one in found]
+    )
+    if output is not None:
+        evaluation.write_scores(output, scores)
+    used_ink = bool(runtime.info.get("used_ink"))
+    if markdown:
+        typer.echo(evaluation.markdown_table(scores, split=split, used_ink=used_ink))
+    else:
+        Console().print(evaluation.rich_tables(scores, split=split, used_ink=used_ink))
+
+
+@app.command()
 def train(
     config: Annotated[Path, typer.Option("--config", "-c", help="A recipe (YAML).")],
     changes: Annotated[

@@ -44,7 +44,7 @@ def measure_contrast(picture: np.ndarray, light_ink: bool | None = None) -> Cont
     if light_ink:
         picture, paper = 255 - picture, 255 - paper
     paper = _grow(np.maximum(paper, DARKEST_PAPER), picture)
-    loss = 1 - picture.astype(np.float32) / paper.astype(np.float32)
+    loss: np.ndarray = 1 - picture.astype(np.float32) / paper.astype(np.float32)
     if table.any():
         loss[_grow(table, picture) > 0] = 0
     if loss.ndim == 3:
@@ -52,7 +52,7 @@ def measure_contrast(picture: np.ndarray, light_ink: bool | None = None) -> Cont
     sample = np.abs(loss[:: 1 + loss.shape[0] // 500, :: 1 + loss.shape[1] // 500])
     noise = 1.48 * float(np.median(sample))
     if noise > 0.01:
-        loss = cv2.GaussianBlur(loss, (0, 0), 1.0)
+        loss = np.asarray(cv2.GaussianBlur(loss, (0, 0), 1.0))
         noise *= 0.4
     return Contrast(loss, _ink_level(loss, max(4 * noise, 0.06)), light_ink)
 

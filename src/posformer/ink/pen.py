@@ -33,11 +33,11 @@ def thin(ink: np.ndarray, layers: int) -> np.ndarray:
         ink: uint8 (height, width), 1 where there is ink.
         layers: how many pixels to take off each side.
     """
-    ink = cv2.copyMakeBorder(ink, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
+    ink = np.pad(ink, 1)
     for _ in range(layers):
         for table in _PEELS:
             around = cv2.filter2D(ink, cv2.CV_16S, _WEIGHTS).astype(np.uint8)
-            ink = ink & ~cv2.LUT(around, table) & 1
+            ink = ink & ~np.asarray(cv2.LUT(around, table), np.uint8) & 1
     return ink[1:-1, 1:-1]
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torchmetrics import MeanMetric
 
 from posformer.errors import PosformerError
+from posformer.evaluation.metrics import TeacherForcedExpRate
 from posformer.latex import Vocabulary
 from posformer.model.posformer import PosFormer, TrainingOutput
 from posformer.training.batch import IGNORE, Batch
@@ -34,8 +35,8 @@ class TrainingModule(L.LightningModule):
         self.batches_done = 0  # of this epoch
         self._size = 0  # examples of the batch at hand
         self.loss_metric = MeanMetric()
-        self.exprate = MeanMetric()  # left to right, greedy
-        self.exprate_backward = MeanMetric()
+        self.exprate = TeacherForcedExpRate(IGNORE)  # left to right
+        self.exprate_backward = TeacherForcedExpRate(IGNORE)
         self.token_accuracy = MeanMetric()
 
     @property
@@ -87,10 +88,9 @@ class TrainingModule(L.LightningModule):
         loss = all_losses(output, batch, self.recipe.loss)["recognition"]
         counts = batch.targets != IGNORE
         right = (output.logits.argmax(-1) == batch.targets) | ~counts
-        whole = right.all(-1).float()
         self.loss_metric.update(loss, len(batch.names))
-        self.exprate.update(whole[:, 0] * 100)
-        self.exprate_backward.update(whole[:, -1] * 100)
+        self.exprate.update(output.logits[:, 0], batch.targets[:, 0])
+        self.exprate_backward.update(output.logits[:, -1], batch.targets[:, -1])
         self.token_accuracy.update(right[counts].float() * 100)
 
     def on_validation_epoch_end(self) -> None:
@@ -102,7 +102,7 @@ class TrainingModule(L.LightningModule):
             "token_accuracy": self.token_accuracy,
         }
         for name, metric in measures.items():
-            self.log(f"val/{name}", metric.compute(), prog_bar=name == "exprate")
+            self.log(f"val/{name}", metric.compute(), prog_bar=name == "exprate", sync_dist=True)
             metric.reset()
 
     def configure_optimizers(self) -> Any:

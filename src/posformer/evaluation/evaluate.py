@@ -1,0 +1,73 @@
+"""Reads a whole data set with a model and keeps what it predicted."""
+
+import math
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from posformer.data import DataError, drop_known_texts, list_splits, load_ink, open_pictures
+from posformer.evaluation.predictions import Prediction
+from posformer.ink import render
+from posformer.runtime import Runtime, read_pictures
+from posformer.search import SearchOptions
+
+__all__ = ["EvaluationSet", "open_set", "predict"]
+
+_TOGETHER = 64  # pictures held in memory and grouped by size at a time
+
+
+class EvaluationSet:
+    """Pictures with their captions, one at a time."""
+
+    def __init__(
+        self, names: list[str], captions: list[tuple[str, ...]], draw: Callable[[int], np.ndarray]
+    ) -> None:
+        self.names, self.captions, self.picture = names, captions, draw
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def open_set(
+    path: str | os.PathLike[str], split: str, known: str | None = None, limit: int | None = None
+) -> EvaluationSet:
+    """Opens a split of a set of pictures, or of ink, which is then drawn as CROHME draws it.
+
+    Args:
+        path: zip or folder.
+        split: which part, such as `2014`.
+        known: a split of the same set of ink whose texts are left out, as validation demands.
+        limit: only so many examples.
+    """
+    if split in list_splits(path):
+        if known is not None:
+            raise DataError(f"{path}: texts of '{known}' can be left out of sets of ink only")
+        pictures = open_pictures(path, split)[:limit]
+        names, captions = [e.name for e in pictures], [e.tokens for e in pictures]
+        return EvaluationSet(names, captions, pictures.picture)
+    try:
+        inks = load_ink(path, split)
+    except DataError as error:
+        found = ", ".join(list_splits(path)) or "none"
+        raise DataError(f"{path}: no split {split!r}: pictures of {found}; {error}") from error
+    if known is not None:
+        inks = drop_known_texts(inks, load_ink(path, known))
+    inks = inks[:limit]
+    names, captions = [ink.name for ink in inks], [ink.tokens for ink in inks]
+    return EvaluationSet(names, captions, lambda index: render(inks[index].strokes))
+
+
+def predict(
+    runtime: Runtime, examples: EvaluationSet, options: SearchOptions
+) -> Iterator[Prediction]:
+    """What a model reads in each picture; a picture without any reading gives an empty one."""
+    for first in range(0, len(examples), _TOGETHER):
+        numbers = range(first, min(first + _TOGETHER, len(examples)))
+        found = read_pictures(runtime, [examples.picture(number) for number in numbers], options)
+        for number, best in zip(numbers, found, strict=True):
+            tokens = runtime.vocabulary.decode(best[0].tokens) if best else []
+            score = math.exp(best[0].forward or best[0].score) if best else 0.0
+            yield Prediction(
+                examples.names[number], examples.captions[number], tuple(tokens), min(score, 1.0)
+            )
