@@ -7,7 +7,7 @@ import pytest
 from posformer.model import ConfigError
 from posformer.training.recipe import Recipe, load_recipe
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

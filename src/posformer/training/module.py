@@ -16,7 +16,7 @@ from posformer.training.batch import IGNORE, Batch
 from posformer.training.losses import all_losses, total_loss
 from posformer.training.recipe import OptimizerConfig, Recipe
 
-__all__ = ["TrainingError", "TrainingModule"]
+__all__ = ["TrainingError", "TrainingModule", "make_optimizer"]
 
 
 class TrainingError(PosformerError):
@@ -108,7 +108,7 @@ class TrainingModule(L.LightningModule):
     def configure_optimizers(self) -> Any:
         """The recipe's optimiser and schedule."""
         config = self.recipe.optimizer
-        optimizer = _optimizer(self.model, config)
+        optimizer = make_optimizer(self.model, config)
         if config.decay == "plateau":
             schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(
                 optimizer,
@@ -164,7 +164,8 @@ class TrainingModule(L.LightningModule):
         )
 
 
-def _optimizer(model: torch.nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+def make_optimizer(model: torch.nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
+    """The optimiser that a recipe asks for."""
     if config.kind == "sgd":
         return torch.optim.SGD(
             model.parameters(),

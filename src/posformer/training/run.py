@@ -52,13 +52,17 @@ class RecipeData(L.LightningDataModule):
                 self.recipe.batch.corruption,
                 epoch=trainer.current_epoch,
                 start=module.batches_done,
-                one_direction=self.recipe.batch.directions == "one",
+                rows=self._rows(self.recipe.batch.directions),
             )
         )
 
     def val_dataloader(self) -> DataLoader[Batch]:
         """The validation examples as they are."""
-        return self._loader(self._stream(self.examples.validation, 0.0, shuffle=False))
+        rows = self._rows("both")
+        return self._loader(self._stream(self.examples.validation, 0.0, shuffle=False, rows=rows))
+
+    def _rows(self, wanted: str) -> str:
+        return "forward" if self.recipe.model.decoder.directions == "forward" else wanted
 
     def _stream(self, source: Any, corruption: float, **options: Any) -> BatchStream:
         collator = Collator(

@@ -6,6 +6,7 @@ in mid-epoch goes on with the batches it would have had, and all processes of a 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import cv2
 import numpy as np
@@ -31,7 +32,7 @@ class BatchStream(IterableDataset[Batch]):
     rank: int = 0
     world: int = 1
     shuffle: bool = True
-    one_direction: bool = False
+    rows: Literal["both", "one", "forward"] = "both"  # directions of each picture
 
     def __iter__(self) -> Iterator[Batch]:
         """Batches of this process, from `start` on."""
@@ -79,8 +80,12 @@ class BatchStream(IterableDataset[Batch]):
 
     def _rendered(self, drawing: Drawing, index: int) -> Rendered:
         picture, boxes = drawing.render()
-        reverse = bool(self._rng(-4, index).integers(2)) if self.one_direction else None
-        return Rendered(drawing.name, drawing.tokens, picture, boxes, reverse)
+        return Rendered(drawing.name, drawing.tokens, picture, boxes, self._reverse(index))
+
+    def _reverse(self, index: int) -> bool | None:
+        if self.rows == "both":
+            return None
+        return self.rows == "one" and bool(self._rng(-4, index).integers(2))
 
     def _rng(self, *key: int) -> np.random.Generator:
         # Seeds must not be negative; the offset keeps purposes apart from example numbers.

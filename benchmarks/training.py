@@ -1,0 +1,87 @@
+"""How fast a recipe trains here: real steps on real batches.
+
+    python benchmarks/training.py --config configs/paper.yaml --steps 100 data.pictures=crohme.zip
+
+Prints pictures a second, the share of a batch that is picture, the time of an epoch, and where the
+time of a step goes. The figures are those of one process with the recipe's threads.
+"""
+
+import argparse
+import itertools
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from posformer.data import step_share, valid_share
+from posformer.training.allocator import keep_memory
+from posformer.training.batch import Collator
+from posformer.training.losses import all_losses, total_loss
+from posformer.training.module import TrainingModule, make_optimizer
+from posformer.training.recipe import load_recipe
+from posformer.training.sources import open_examples
+from posformer.training.stream import BatchStream
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("changes", nargs="*", metavar="key=value")
+    options = parser.parse_args()
+    keep_memory()
+    recipe = load_recipe(options.config, options.changes)
+    if recipe.threads:
+        torch.set_num_threads(recipe.threads)
+    examples = open_examples(recipe.data, recipe.model.picture)
+    collator = Collator(examples.vocabulary, recipe.model.position, examples.with_ink)
+    stream = BatchStream(examples.train, collator, recipe.batch, recipe.seed)
+    print_shares(stream, len(examples.train))
+    module = TrainingModule(recipe, examples.vocabulary, len(examples.train)).train()
+    optimizer = make_optimizer(module.model, recipe.optimizer)
+    spent = dict.fromkeys(("batch", "forward", "backward", "step"), 0.0)
+    pictures, losses = 0, []
+    batches = iter(stream)
+    for _ in range(options.steps):
+        times = [time.perf_counter()]
+        batch = next(batches)
+        times.append(time.perf_counter())
+        output = module._run(batch)
+        loss = total_loss(all_losses(output, batch, recipe.loss), recipe.loss)
+        times.append(time.perf_counter())
+        loss.backward()
+        times.append(time.perf_counter())
+        torch.nn.utils.clip_grad_norm_(module.model.parameters(), recipe.optimizer.clip or 1e9)
+        optimizer.step()
+        optimizer.zero_grad()
+        times.append(time.perf_counter())
+        for part, (before, after) in zip(spent, itertools.pairwise(times), strict=True):
+            spent[part] += after - before
+        pictures += len(batch.names)
+        losses.append(loss.item())
+    total = sum(spent.values())
+    print(f"{options.steps} steps, {pictures} pictures, {torch.get_num_threads()} thread(s)")
+    print(f"loss: {losses[0]:.2f} in the first step, {losses[-1]:.2f} in the last")
+    minutes = len(examples.train) * total / pictures / 60
+    print(f"{pictures / total:.2f} pictures/s; an epoch takes {minutes:.1f} minutes")
+    print(", ".join(f"{part} {100 * seconds / total:.1f} %" for part, seconds in spent.items()))
+
+
+def print_shares(stream: BatchStream, count: int) -> None:
+    """Prints how much of the batches of an epoch is picture."""
+    sizes = np.zeros((count, 3), np.int64)
+    batches = []
+    for drawings, members in stream._plan():
+        for index in members.tolist():
+            drawing = drawings[index]
+            sizes[index] = drawing.height, drawing.width, len(drawing.tokens) + 1
+        batches.append(members)
+    print(
+        f"{len(batches)} batches an epoch; {100 * valid_share(sizes, batches):.1f} % of their "
+        f"pixels are picture, {100 * step_share(sizes, batches):.1f} % of (step, cell) pairs real"
+    )
+
+
+if __name__ == "__main__":
+    main()
