@@ -16,6 +16,7 @@ from posformer.model.folder import DECODER, ENCODER, ModelError, ModelFolder, op
 __all__ = ["OnnxRuntime", "OnnxStepModel", "State"]
 
 _CELL = 16  # pixels a cell of the feature map, in both directions
+_MAP_NUMBERS = 100_000  # rows · steps · cells that go through the decoder at once
 _SILENT = 4  # of ONNX Runtime's log levels: what goes wrong is raised, not printed
 
 _Arrays = dict[str, np.ndarray]
@@ -51,6 +52,16 @@ class OnnxStepModel:
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
         """Log-probabilities (pictures, rows, steps, words) of what follows the tokens."""
+        most = max(1, _MAP_NUMBERS // (tokens[..., 0].size * state.pictures["padding"][0].size))
+        if tokens.shape[-1] <= most:
+            return self._step(tokens, state)
+        parts = []
+        for start in range(0, tokens.shape[-1], most):
+            scores, state = self._step(tokens[..., start : start + most], state)
+            parts.append(scores)
+        return np.concatenate(parts, axis=2), state
+
+    def _step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
         scores, *kept = self._run(["scores", *self._kept], tokens, state)
         rows = np.arange(tokens.shape[0] * tokens.shape[1]).reshape(tokens.shape[:2])
         names = (_taken_in_as(name) for name in self._kept)

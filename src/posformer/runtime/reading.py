@@ -1,6 +1,8 @@
 """Reads many pictures with one model: sized, grouped by size, searched together."""
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,8 +15,11 @@ __all__ = ["DEFAULT_BEAM", "read_pictures", "search_options"]
 
 DEFAULT_BEAM = 10
 
+_CELL = 16  # pixels a cell of the feature map, in both directions
 _GROUP_PIXELS = 400_000  # padded pixels of pictures that are encoded and decoded together
 _GROUP_PICTURES = 16
+_GROUP_ROWS = 160  # hypotheses that take a step together; more would gain no speed, only memory
+_FINISHED = 3
 
 
 def search_options(
@@ -31,7 +36,14 @@ def search_options(
     if greedy:
         return SearchOptions(beam=1, directions="forward", rescore=False)
     both = config.decoder.directions == "both"
-    return SearchOptions(beam=beam, directions=config.decoder.directions, rescore=both, top_k=top_k)
+    return SearchOptions(
+        beam=beam,
+        directions=config.decoder.directions,
+        rescore=both,
+        top_k=top_k,
+        # Waiting for as many ends as there are beams costs much and finds next to nothing.
+        finished=min(beam, max(_FINISHED, top_k)),
+    )
 
 
 def read_pictures(
@@ -50,22 +62,33 @@ def read_pictures(
     ]
     words = runtime.vocabulary
     found: list[list[Hypothesis]] = [[] for _ in pictures]
-    for group in _groups(sized):
-        model = runtime.encode([sized[index] for index in group])
-        hypotheses = search(model, options, words.sos, words.eos, len(group))
+    for group in _groups(sized, _most_pictures(options)):
+        members = [sized[index] for index in group]
+        bounded = replace(options, max_length=min(options.max_length, _most_tokens(members)))
+        hypotheses = search(runtime.encode(members), bounded, words.sos, words.eos, len(group))
         for index, best in zip(group, hypotheses, strict=True):
             found[index] = best
     return found
 
 
-def _groups(pictures: Sequence[np.ndarray]) -> Iterator[list[int]]:
+def _most_tokens(pictures: Sequence[np.ndarray]) -> int:
+    """More tokens than can be written in pictures of this size; what goes on longer is lost."""
+    return max(24 + 2 * math.ceil(picture.size / _CELL**2) for picture in pictures)
+
+
+def _most_pictures(options: SearchOptions) -> int:
+    rows = options.beam * (2 if options.directions == "both" else 1)
+    return max(1, min(_GROUP_PICTURES, _GROUP_ROWS // rows))
+
+
+def _groups(pictures: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
     """Pictures of similar size together, so that little is padding."""
     order = sorted(range(len(pictures)), key=lambda i: (pictures[i].shape[1], pictures[i].shape[0]))
     group: list[int] = []
     for index in order:
         joined = [*group, index]
         height, width = np.max([pictures[member].shape for member in joined], axis=0)
-        full = height * width * len(joined) > _GROUP_PIXELS or len(joined) > _GROUP_PICTURES
+        full = height * width * len(joined) > _GROUP_PIXELS or len(joined) > most
         if group and full:
             yield group
             group = [index]
