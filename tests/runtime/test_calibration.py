@@ -1,14 +1,19 @@
 """Confidence means what it says."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from posformer.model import ConfigError
+from posformer.model.folder import open_folder
+from posformer.runtime import load_runtime
 from posformer.runtime.calibration import (
     Calibration,
     confidences,
     fit_calibration,
     measure_reliability,
+    save_calibration,
 )
 from posformer.search import Hypothesis
 
@@ -77,3 +82,14 @@ def test_a_calibration_travels_in_a_models_info():
     for wrong in ("high", {"bias": "x"}):
         with pytest.raises(ConfigError):
             Calibration.from_info({"calibration": wrong})
+
+
+def test_a_calibration_is_stored_in_a_model_folder(tiny_folder, tmp_path):
+    copy = tmp_path / "model"
+    shutil.copytree(tiny_folder, copy)
+    before = open_folder(copy)
+    calibration = Calibration(1.0, 2.0, 3.0, 4.0)
+    after = save_calibration(copy, calibration)
+    assert Calibration.from_info(after.info) == calibration
+    assert after.checksums == before.checksums
+    assert load_runtime(copy).info == after.info

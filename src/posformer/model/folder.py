@@ -24,6 +24,7 @@ __all__ = [
     "DECODER",
     "ENCODER",
     "FORMAT",
+    "VOCABULARY",
     "ModelError",
     "ModelFolder",
     "open_folder",
@@ -31,9 +32,10 @@ __all__ = [
 ]
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
+VOCABULARY = "vocabulary.txt"
 CARD = "README.md"  # what people should know of a model
 FORMAT = 1  # of model folders; raised when an older program could misread a newer one
-_CONFIG, _VOCABULARY = "config.json", "vocabulary.txt"
+_CONFIG = "config.json"
 
 
 class ModelError(PosformerError):
@@ -90,7 +92,7 @@ def open_folder(path: str | os.PathLike[str]) -> ModelFolder:
         checksums, info = dict(content["files"]), dict(content.get("info") or {})
         config = ModelConfig.from_dict(content["model"])
         incomplete = ModelFolder(folder, config, Vocabulary(()), info, checksums)
-        vocabulary = Vocabulary.load(incomplete.file(_VOCABULARY))
+        vocabulary = Vocabulary.load(incomplete.file(VOCABULARY))
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{folder / _CONFIG}: incomplete: {error}") from error
     except (ConfigError, LatexError) as error:
@@ -119,7 +121,7 @@ def write_folder(
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
     try:
-        vocabulary.save(fresh / _VOCABULARY)
+        vocabulary.save(fresh / VOCABULARY)
         for name, source in files.items():
             shutil.copyfile(source, fresh / name)
         content = {

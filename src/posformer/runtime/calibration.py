@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,9 +10,17 @@ from typing import Any
 import numpy as np
 
 from posformer.model.config import ConfigError, from_dict
+from posformer.model.folder import VOCABULARY, ModelFolder, open_folder, write_folder
 from posformer.search import Hypothesis
 
-__all__ = ["Calibration", "Reliability", "confidences", "fit_calibration", "measure_reliability"]
+__all__ = [
+    "Calibration",
+    "Reliability",
+    "confidences",
+    "fit_calibration",
+    "measure_reliability",
+    "save_calibration",
+]
 
 _SMALLEST = 1e-6  # so that no reading is called impossible or certain
 
@@ -110,6 +119,14 @@ def fit_calibration(
     weights[0] -= weights[1:] @ centre[1:]
     bias, total, mean, length = weights.tolist()
     return Calibration(bias, total, mean, length, len(outcomes), data)
+
+
+def save_calibration(path: str | os.PathLike[str], calibration: Calibration) -> ModelFolder:
+    """Store a calibration in a model folder; all else in it stays as it is."""
+    folder = open_folder(path)
+    files = {name: folder.file(name) for name in folder.checksums if name != VOCABULARY}
+    info = {**folder.info, "calibration": calibration.to_dict()}
+    return write_folder(folder.path, folder.config, folder.vocabulary, files, info)
 
 
 @dataclass(frozen=True)
