@@ -159,6 +159,8 @@ def _open_session(path: Path, threads: int | None) -> ort.InferenceSession:
     options.log_severity_level = _SILENT
     # Patterns are remembered for every size that ever occurs, and sizes differ at every step.
     options.enable_mem_pattern = False
+    # Threads of one session that wait busily for work would hold up those of the other.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     try:
         return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes have no common base of their own
