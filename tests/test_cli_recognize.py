@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -264,3 +265,29 @@ def test_recognition_starts_without_heavy_libraries(recognize, pictures):
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True
     )
     assert done.stdout.splitlines()[1:] == [""], done.stderr
+
+
+def test_what_a_plain_installation_lacks_is_named(tiny_folder, tmp_path):
+    """Stands in for an installation without PyTorch: importing it fails as if it were not there."""
+    program = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('torch', 'safetensors', 'onnx'):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "from posformer.cli import main; main()"
+    )
+    bare = tmp_path / "weights only"
+    shutil.copytree(tiny_folder, bare)
+    config = json.loads((bare / "config.json").read_text())
+    del config["files"]["encoder.onnx"]
+    (bare / "config.json").write_text(json.dumps(config))
+    for arguments, words in (
+        (("export", tiny_folder, tmp_path / "out"), "posformer[train]"),
+        (("recognize", "x.png", "--model", bare), "has no ONNX files, and PyTorch is not"),
+    ):
+        command = [sys.executable, "-c", program, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert words in done.stderr and done.stderr.count("\n") == 1

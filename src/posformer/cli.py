@@ -321,6 +321,20 @@ def main() -> None:
     except PosformerError as error:
         print(f"posformer: {error}", file=sys.stderr)
         sys.exit(2)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        install = f"pip install 'posformer[{extra}]'"
+        print(f"posformer: this needs {error.name}, which comes with {install}", file=sys.stderr)
+        sys.exit(2)
+
+
+# Which extra brings what a plain installation does without.
+_EXTRAS = {
+    **dict.fromkeys(("lightning", "matplotlib", "onnx", "safetensors", "torch", "yaml"), "train"),
+    **dict.fromkeys(("fastapi", "python_multipart", "uvicorn"), "serve"),
+}
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from posformer.model.folder import ModelError
 from posformer.model.public_checkpoint import load_public_checkpoint
 from posformer.model.weights import load_model, save_model
 from posformer.runtime import load_runtime, read_pictures, search_options
+from posformer.runtime import onnx as onnx_engine
 from posformer.runtime.export import export_model
 from posformer.runtime.onnx import OnnxRuntime
 from posformer.runtime.pytorch import PyTorchRuntime
@@ -113,6 +114,28 @@ def test_feeding_at_once_and_step_by_step_is_the_same(engines):
         parts.append(scores)
     np.testing.assert_allclose(np.concatenate(parts, axis=2), whole, atol=1e-4)
     assert np.exp(whole).sum(-1) == pytest.approx(1, abs=1e-4)
+
+
+def test_long_sequences_go_in_pieces_that_memory_holds(engines, monkeypatch):
+    _, onnx = engines
+    model = onnx.encode(random_pictures(5, SIZES[:2]))
+    tokens = np.random.default_rng(1).integers(1, len(VOCABULARY), (2, 3, 9))
+    whole, _ = model.step(tokens, model.start())
+    calls = []
+    inner = model._step
+    monkeypatch.setattr(model, "_step", lambda *given: calls.append(given[0]) or inner(*given))
+    monkeypatch.setattr(onnx_engine, "_MAP_NUMBERS", 2 * 6 * 24)  # two steps of six rows
+    pieces, _ = model.step(tokens, model.start())
+    assert [piece.shape[-1] for piece in calls] == [2, 2, 2, 2, 1]
+    np.testing.assert_allclose(pieces, whole, atol=1e-4)
+
+
+def test_nonsense_cannot_go_on_for_ever(engines):
+    (picture,) = random_pictures(8, [(32, 32)])
+    for runtime in engines:
+        options = search_options(runtime.config, beam=2)
+        ((best,),) = read_pictures(runtime, [picture], options)
+        assert len(best.tokens) <= 24 + 2 * 4
 
 
 def test_rows_and_pictures_can_be_chosen(engines):
