@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from posformer.latex import Vocabulary
+from posformer.latex import UnknownTokenError, Vocabulary
 from posformer.model import PositionConfig
 from posformer.training.batch import IGNORE, Batch, Collator, Rendered
 
@@ -94,6 +94,13 @@ def test_corruption_spares_structure_targets_and_the_start() -> None:
     assert not set(clean.tokens[changed].tolist()) & kept
     assert changed.any()
     assert torch.equal(clean.targets, corrupted.targets)
+
+
+def test_words_the_model_does_not_know_are_never_right_in_validation() -> None:
+    batch = collate(example("1 D"), allow_unknown=True)
+    assert batch.targets[0, 0].tolist() == [WORDS.index("1"), WORDS.pad, EOS]
+    with pytest.raises(UnknownTokenError, match="D"):
+        collate(example("1 D"))
 
 
 class TestInk:

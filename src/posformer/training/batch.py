@@ -65,9 +65,21 @@ class Collator:
         position: PositionConfig | None,
         with_ink: bool = False,
         corruption: float = 0.0,
+        allow_unknown: bool = False,
     ) -> None:
+        """Prepare for a model.
+
+        Args:
+            vocabulary: its words.
+            position: its position forest; None without.
+            with_ink: whether to tell where the symbols are.
+            corruption: share of fed-in ink tokens that are exchanged for others.
+            allow_unknown: take tokens that the vocabulary lacks, as words that are never right: a
+                validation set may have some.
+        """
         self._vocabulary, self._position = vocabulary, position
         self._with_ink, self._corruption = with_ink, corruption
+        self._allow_unknown = allow_unknown
         self._ink_words = np.array(
             [vocabulary.index(word) for word in vocabulary.words if not is_structure(word)]
         )
@@ -75,7 +87,7 @@ class Collator:
     def __call__(self, examples: Sequence[Rendered], rng: np.random.Generator) -> Batch:
         """A batch of examples; `rng` decides which fed-in tokens are corrupted."""
         pictures, padding = pad_pictures([example.picture for example in examples])
-        encoded = [np.array(self._vocabulary.encode(example.tokens)) for example in examples]
+        encoded = [self._encode(example.tokens) for example in examples]
         rows = [_directions(example) for example in examples]
         steps = 1 + max(map(len, encoded))
         shape = (len(examples), len(rows[0]), steps)
@@ -101,6 +113,12 @@ class Collator:
         if self._with_ink and all(example.boxes is not None for example in examples):
             _add_ink(batch, examples, encoded, rows)
         return batch
+
+    def _encode(self, tokens: Sequence[str]) -> np.ndarray:
+        words = self._vocabulary
+        if self._allow_unknown:
+            return np.array([words.index(t) if t in words else words.pad for t in tokens])
+        return np.array(words.encode(tokens))
 
     def _corrupted(self, tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Ink tokens exchanged for others here and there, so that the decoder has to look."""

@@ -23,9 +23,10 @@ class DataConfig:
     """Where examples come from and how they are varied."""
 
     pictures: str | None = None  # data set of pictures (zip or folder)
-    ink: str | None = None  # data set of ink; when given, training pictures are drawn from it
+    ink: str | None = None  # data set of ink
+    source: Literal["pictures", "ink"] = "pictures"  # what training pictures come from
     train: str = "train"  # split to train on
-    validation: str = "2014"  # split to validate on
+    validation: str = "2013"  # split to validate on, of the pictures or else of the ink
     limit: int | None = None  # use only so many training examples
     validation_limit: int | None = None
     vocabulary: str | None = None  # file of words; None: the words of the training captions

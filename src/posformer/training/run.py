@@ -70,6 +70,7 @@ class RecipeData(L.LightningDataModule):
             self.recipe.model.position,
             self.examples.with_ink,
             corruption,
+            allow_unknown=source is self.examples.validation,
         )
         trainer = self.trainer
         assert trainer is not None

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from posformer.data import Drawing, PictureSource, Source, list_splits, open_pictures
-from posformer.data.inkset import InkSource, drop_known_texts, load_ink
+from posformer.data import Drawing, PictureSet, PictureSource, Source, list_splits, open_pictures
+from posformer.data.inkset import InkSource, load_ink
 from posformer.data.synthesis import SynthesisSource, Synthesizer
 from posformer.ink import AlignedInk, Exchange, RenderStyle, StrokeAugmentation
 from posformer.latex import Vocabulary
@@ -57,62 +56,72 @@ def open_examples(
         vocabulary: of the model to start from; words of the training captions that it lacks are
             added. A file that the recipe names takes the place of both.
     """
-    if config.ink is not None:
-        return _open_ink(config, picture, vocabulary)
-    if config.pictures is None:
-        raise ConfigError("data.pictures, data.ink: a recipe names its data set")
-    train = open_pictures(config.pictures, config.train)[: config.limit]
-    validation = open_pictures(config.pictures, config.validation)[: config.validation_limit]
-    low, high = config.scale_range or (1.0, 1.0)
-    scale = picture.scale
-    options: dict[str, Any] = {"max_pixels": picture.max_pixels, "crop_margin": picture.margin}
-    return Examples(
-        PictureSource(train, (low * scale, high * scale), **options),
-        PictureSource(validation, (scale, scale), **options),
-        _vocabulary(config, (example.tokens for example in train), vocabulary),
-        with_ink=False,
+    if config.source == "ink":
+        inks = load_ink(
+            _named(config.ink, "ink"), config.train, _captions(config.pictures, config.train)
+        )
+        captions = [ink.tokens for ink in inks]
+        words = _vocabulary(config, captions, vocabulary)
+        train = _varied(config, inks[: config.limit], picture, words)
+    else:
+        pictures = open_pictures(_named(config.pictures, "pictures"), config.train)
+        captions = [example.tokens for example in pictures]
+        words = _vocabulary(config, captions, vocabulary)
+        train = _picture_source(pictures[: config.limit], config.scale_range, picture)
+    return Examples(train, _validation(config, picture, captions), words, config.source == "ink")
+
+
+def _validation(
+    config: DataConfig, picture: PictureConfig, known: Iterable[tuple[str, ...]]
+) -> Source:
+    """The validation split as it is: from the pictures where they have it, else from the ink."""
+    split = config.validation
+    if config.pictures is not None and split in list_splits(config.pictures):
+        pictures = open_pictures(config.pictures, split)[: config.validation_limit]
+        return _picture_source(pictures, None, picture)
+    texts = set(known)  # what the model was trained on would flatter it
+    inks = [ink for ink in load_ink(_named(config.ink, "ink"), split) if ink.tokens not in texts]
+    return InkSource(
+        inks[: config.validation_limit],
+        _style(picture),
+        scale_range=None,
+        max_pixels=picture.max_pixels,
     )
 
 
-def _open_ink(
-    config: DataConfig, picture: PictureConfig, vocabulary: Vocabulary | None
-) -> Examples:
-    assert config.ink is not None
-    whole = load_ink(config.ink, config.train, _captions(config, config.train))
-    validation = load_ink(config.ink, config.validation, _captions(config, config.validation))
-    train = whole[: config.limit]
-    style = _style(picture)
-    vocabulary = _vocabulary(config, (ink.tokens for ink in whole), vocabulary)
-    return Examples(
-        _varied(config, train, style, picture.max_pixels, vocabulary),
-        InkSource(
-            # Texts that the model was trained on would flatter it.
-            drop_known_texts(validation, whole)[: config.validation_limit],
-            style,
-            scale_range=None,
-            max_pixels=picture.max_pixels,
-        ),
-        vocabulary,
-        with_ink=True,
+def _named(path: str | None, name: str) -> str:
+    if path is None:
+        raise ConfigError(f"data.{name}: the recipe needs this data set and does not name it")
+    return path
+
+
+def _picture_source(
+    pictures: PictureSet, scale_range: tuple[float, float] | None, size: PictureConfig
+) -> PictureSource:
+    low, high = scale_range or (1.0, 1.0)
+    return PictureSource(
+        pictures,
+        (low * size.scale, high * size.scale),
+        max_pixels=size.max_pixels,
+        crop_margin=size.margin,
     )
 
 
 def _varied(
     config: DataConfig,
     inks: Sequence[AlignedInk],
-    style: RenderStyle,
-    max_pixels: int,
+    picture: PictureConfig,
     vocabulary: Vocabulary,
 ) -> Source:
     """Training examples from ink: bent, with other texts, and some made up altogether."""
     exchange = Exchange.from_inks(inks, exchange=config.exchange, graft=config.graft)
     usual = InkSource(
         inks,
-        style,
+        _style(picture),
         scale_range=config.scale_range,
         augment=StrokeAugmentation().scaled(config.warp) if config.warp else None,
         exchange=exchange if config.exchange or config.graft else None,
-        max_pixels=max_pixels,
+        max_pixels=picture.max_pixels,
     )
     if not config.synthesis:
         return usual
@@ -137,8 +146,8 @@ def _style(picture: PictureConfig) -> RenderStyle:
     return RenderStyle(scale=picture.scale, margin=(picture.margin, picture.margin))
 
 
-def _captions(config: DataConfig, split: str) -> Mapping[str, tuple[str, ...]] | None:
+def _captions(pictures: str | None, split: str) -> Mapping[str, tuple[str, ...]] | None:
     """Captions of the picture data set, where it has this split; else the ink tells its own."""
-    if config.pictures is None or split not in list_splits(config.pictures):
+    if pictures is None or split not in list_splits(pictures):
         return None
-    return {example.name: example.tokens for example in open_pictures(config.pictures, split)}
+    return {example.name: example.tokens for example in open_pictures(pictures, split)}
