@@ -20,7 +20,8 @@ INSTALLED_DEV := $(VENV)/.posformer-installed-dev
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: $(INSTALLED)  ## install, then draw the position forest of an expression
+demo: $(INSTALLED)  ## install, then read the example pictures and draw a position forest
+	$(BIN)/posformer recognize examples
 	$(BIN)/posformer forest '\frac{y^{\beta_1}_2 B}{C}'
 
 test: lint  ## check style, types and behaviour; the slow tests are left out

@@ -64,7 +64,10 @@ def open_examples(
         words = _vocabulary(config, captions, vocabulary)
         train = _varied(config, inks[: config.limit], picture, words)
     else:
-        pictures = open_pictures(_named(config.pictures, "pictures"), config.train)
+        # A token outside a vocabulary that was named is a mistake in the data, told with its line.
+        allowed = Vocabulary.load(config.vocabulary) if config.vocabulary else None
+        path = _named(config.pictures, "pictures")
+        pictures = open_pictures(path, config.train, vocabulary=allowed)
         captions = [example.tokens for example in pictures]
         words = _vocabulary(config, captions, vocabulary)
         train = _picture_source(pictures[: config.limit], config.scale_range, picture)

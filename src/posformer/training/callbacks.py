@@ -1,0 +1,120 @@
+"""What happens around training: checkpoints, averaged weights, progress."""
+
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import (
+    Callback,
+    LearningRateMonitor,
+    ModelCheckpoint,
+    TQDMProgressBar,
+    WeightAveraging,
+)
+from torch import Tensor
+
+from posformer.training.batch import Batch
+from posformer.training.recipe import Recipe
+
+__all__ = ["LogLines", "make_callbacks", "say"]
+
+
+def say(line: str) -> None:
+    """Prints a line with the time of day."""
+    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
+
+
+class LogLines(Callback):
+    """Prints a line now and then where there is no terminal to draw a progress bar on."""
+
+    def __init__(self, seconds: float = 30.0) -> None:
+        self._seconds, self._last = seconds, time.monotonic()
+        self._pictures, self._loss, self._batches = 0, 0.0, 0
+
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        module: L.LightningModule,
+        outputs: Any,
+        batch: Batch,
+        batch_idx: int,
+    ) -> None:
+        """Adds up, and prints when it is time."""
+        self._pictures += len(batch.names)
+        self._batches += 1
+        self._loss += float(outputs["loss"])
+        passed = time.monotonic() - self._last
+        if passed < self._seconds or not trainer.is_global_zero:
+            return
+        rate = trainer.optimizers[0].param_groups[0]["lr"]
+        say(
+            f"epoch {trainer.current_epoch} step {trainer.global_step}: "
+            f"loss {self._loss / self._batches:.3f}, rate {rate:.2e}, "
+            f"{self._pictures / passed:.1f} pictures/s"
+        )
+        self._pictures, self._batches, self._loss = 0, 0, 0.0
+        self._last = time.monotonic()
+
+    def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Prints the measures."""
+        if trainer.sanity_checking or not trainer.is_global_zero:
+            return
+        measures = {
+            name: float(value)
+            for name, value in trainer.callback_metrics.items()
+            if name.startswith("val/")
+        }
+        say(", ".join(f"{name} {value:.3f}" for name, value in sorted(measures.items())))
+
+
+def make_callbacks(recipe: Recipe, folder: Path) -> list[Callback]:
+    """Checkpoints every few minutes, every epoch and of the best; averages; a progress bar."""
+    callbacks: list[Callback] = [
+        ModelCheckpoint(
+            folder,
+            filename="last",
+            train_time_interval=timedelta(minutes=recipe.checkpoint_minutes),
+            enable_version_counter=False,
+            save_on_exception=True,
+        ),
+        ModelCheckpoint(
+            folder,
+            filename="last",
+            every_n_epochs=1,
+            save_on_train_epoch_end=True,
+            enable_version_counter=False,
+        ),
+        ModelCheckpoint(
+            folder,
+            filename="best",
+            monitor="val/exprate",
+            mode="max",
+            enable_version_counter=False,
+        ),
+        LearningRateMonitor("step"),
+    ]
+    if recipe.optimizer.averaging is not None:
+        callbacks.append(WeightAveraging(multi_avg_fn=_moving_average(recipe.optimizer.averaging)))
+    callbacks.append(TQDMProgressBar() if sys.stderr.isatty() else LogLines())
+    return callbacks
+
+
+def _moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
+    """An exponential moving average that follows closely at first, when weights change most."""
+
+    @torch.no_grad()
+    def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
+        number = int(count)
+        weight = 1 - min(decay, (1 + number) / (10 + number))
+        for mean, now in zip(averaged, current, strict=True):
+            if mean.is_floating_point():
+                mean.lerp_(now, weight)
+            else:
+                mean.copy_(now)
+
+    return update

@@ -1,0 +1,72 @@
+"""Batches for Lightning's trainer, from a recipe's examples."""
+
+from typing import Any
+
+import lightning as L
+from torch.utils.data import DataLoader
+
+from posformer.training.batch import Batch, Collator
+from posformer.training.module import TrainingModule
+from posformer.training.recipe import Recipe
+from posformer.training.sources import Examples
+from posformer.training.stream import BatchStream
+
+__all__ = ["RecipeData"]
+
+
+class RecipeData(L.LightningDataModule):
+    """The batches of every epoch, made anew for each."""
+
+    def __init__(self, recipe: Recipe, examples: Examples) -> None:
+        super().__init__()
+        self.recipe, self.examples = recipe, examples
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        """The batches of the epoch the trainer is in, from where a resumed run stopped."""
+        trainer = self.trainer
+        assert trainer is not None
+        module = trainer.lightning_module
+        assert isinstance(module, TrainingModule)
+        return self._loader(
+            self._stream(
+                self.examples.train,
+                self.recipe.batch.corruption,
+                epoch=trainer.current_epoch,
+                start=module.batches_done,
+                rows=self._rows(self.recipe.batch.directions),
+            )
+        )
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        """The validation examples as they are."""
+        rows = self._rows("both")
+        return self._loader(self._stream(self.examples.validation, 0.0, shuffle=False, rows=rows))
+
+    def _rows(self, wanted: str) -> str:
+        return "forward" if self.recipe.model.decoder.directions == "forward" else wanted
+
+    def _stream(self, source: Any, corruption: float, **options: Any) -> BatchStream:
+        collator = Collator(
+            self.examples.vocabulary,
+            self.recipe.model.position,
+            self.examples.with_ink,
+            corruption,
+            allow_unknown=source is self.examples.validation,
+        )
+        trainer = self.trainer
+        assert trainer is not None
+        return BatchStream(
+            source,
+            collator,
+            self.recipe.batch,
+            self.recipe.seed,
+            rank=trainer.global_rank,
+            world=trainer.world_size,
+            **options,
+        )
+
+    def _loader(self, stream: BatchStream) -> DataLoader[Batch]:
+        workers = self.recipe.batch.workers
+        return DataLoader(
+            stream, batch_size=None, num_workers=workers, prefetch_factor=4 if workers else None
+        )
