@@ -141,7 +141,7 @@ def test_a_checkpoint_of_training_is_exported(tmp_path):
     code, _ = run("export", tmp_path / "last.ckpt", tmp_path / "out")
     assert code == 0
     known = open_folder(tmp_path / "out").info
-    assert known == {"recipe": "tiny", "examples_seen": 640, "epoch": 3}
+    assert known == {"recipe": "tiny", "used_ink": False, "examples_seen": 640, "epoch": 3}
 
 
 def test_import_checkpoint_command(reference, tmp_path, monkeypatch):

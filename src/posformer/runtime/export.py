@@ -70,8 +70,10 @@ def known_of(path: Path) -> dict[str, Any]:
     if path.is_dir():
         return open_folder(path).info
     content = read_checkpoint(path)
+    recipe = content["posformer"]["recipe"]
     return {
-        "recipe": content["posformer"]["recipe"].get("name"),
+        "recipe": recipe.get("name"),
+        "used_ink": recipe.get("data", {}).get("source") == "ink",
         "examples_seen": content["posformer"].get("seen"),
         "epoch": content.get("epoch"),
     }
