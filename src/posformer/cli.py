@@ -294,6 +294,38 @@ def synthesize(
 
 
 @app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    model: Annotated[
+        Path | None, typer.Option(help="A model folder; by default the one that comes along.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of the CPU; by default one for each core.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Batches read at once.")] = 2,
+    batch: Annotated[int, typer.Option(min=1, max=64, help="Requests read together.")] = 8,
+    requests: Annotated[
+        int, typer.Option(min=1, help="Taken in at once; more are told to come again.")
+    ] = 64,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds a request may take.")] = 30.0,
+    beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = 10,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="Another site whose pages may ask; may be repeated."),
+    ] = None,
+) -> None:
+    """Serve the web page to write on, and the HTTP interface."""
+    from posformer.recognizer import Recognizer
+    from posformer.serve import Settings, create_app
+    from posformer.serve import serve as listen
+
+    settings = Settings(workers, batch, requests, timeout, beam=beam, origins=tuple(cors or ()))
+    site = create_app(Recognizer.load(model, threads=threads), settings)
+    listen(site, host, port, lambda address: typer.echo(f"{address} (Ctrl-C stops)"))
+
+
+@app.command()
 def render(
     ink: Annotated[Path, typer.Argument(metavar="INK", help="An InkML file.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The picture to write: .png, .bmp.")],

@@ -1,0 +1,8 @@
+"""The web page and the HTTP interface."""
+
+from posformer.serve.app import create_app
+from posformer.serve.pool import WorkerPool
+from posformer.serve.server import ServeError, serve
+from posformer.serve.settings import Settings
+
+__all__ = ["ServeError", "Settings", "WorkerPool", "create_app", "serve"]

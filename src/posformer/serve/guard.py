@@ -1,0 +1,121 @@
+"""Refuses what is too much before it is read, and puts the same headers on every answer."""
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from posformer.serve.settings import Settings
+
+__all__ = ["HEADERS", "Guard"]
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+_JSON = "application/json"
+_EXPECTED_TYPES = {
+    "/api/recognize": "multipart/form-data",
+    "/api/strokes": _JSON,
+    "/api/latex": _JSON,
+}
+
+
+class Guard:
+    """ASGI middleware; requests that bring something count until they are answered.
+
+    Args:
+        app: what answers.
+        settings: limits.
+        patience: tells after how many seconds to come again.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, patience: Callable[[], int]) -> None:
+        self._app = app
+        self._settings = settings
+        self._patience = patience
+        self._open = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or refuses it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        send = _with_headers(send)
+        if scope["method"] != "POST" or scope["path"] not in _EXPECTED_TYPES:
+            await self._app(scope, receive, send)
+            return
+        if refusal := self._refusal(scope):
+            await refusal(scope, receive, send)
+            return
+        self._open += 1
+        try:
+            await self._app(scope, self._bounded(receive), send)
+        finally:
+            self._open -= 1
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        headers = Headers(scope=scope)
+        expected = _EXPECTED_TYPES[scope["path"]]
+        given = headers.get("content-type", "").partition(";")[0].strip().lower()
+        length = headers.get("content-length", "")
+        if given != expected:
+            return _error(415, f"the content type must be {expected}")
+        if length.isdecimal() and int(length) > self._settings.body_bytes:
+            return _error(413, self._too_long())
+        if self._open >= self._settings.requests:
+            wait = {"Retry-After": str(self._patience())}
+            return _error(503, "too many requests at once; try again soon", wait)
+        return None
+
+    def _too_long(self) -> str:
+        return f"the request is longer than {self._settings.body_bytes} bytes"
+
+    def _bounded(self, receive: Receive) -> Receive:
+        """The same body, with an error where it grows too long or does not arrive in time."""
+        deadline = monotonic() + self._settings.seconds
+        received = 0
+        complete = False
+
+        async def bounded() -> Message:
+            nonlocal received, complete
+            if complete:
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), max(0.0, deadline - monotonic()))
+            except asyncio.TimeoutError:
+                within = f"{self._settings.seconds:g} seconds"
+                raise HTTPException(408, f"the request did not arrive within {within}") from None
+            received += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
+            if received > self._settings.body_bytes:
+                raise HTTPException(413, self._too_long())
+            return message
+
+        return bounded
+
+
+def _error(status: int, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": text}, status, headers)
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sending

@@ -1,0 +1,59 @@
+"""Listens, until it is told to stop."""
+
+import ipaddress
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from fastapi import FastAPI
+
+from posformer.errors import PosformerError
+
+__all__ = ["ServeError", "serve"]
+
+
+class ServeError(PosformerError):
+    """A server that cannot start."""
+
+
+def serve(
+    app: FastAPI,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    started: Callable[[str], None] = print,
+) -> None:
+    """Serve until interrupted; what was accepted by then is finished first.
+
+    Args:
+        app: from `create_app`.
+        host: address to listen on.
+        port: 0 takes one that is free.
+        started: is told the address of the page.
+
+    Raises:
+        ServeError: If nothing can listen there.
+    """
+    with _listen(host, port) as listener:
+        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+        started(f"http://{_spelled(host)}:{listener.getsockname()[1]}/")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=512)
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ServeError(f"cannot listen on {host} port {port}: {reason}") from error
+
+
+def _spelled(host: str) -> str:
+    """A host as addresses spell it, by a name that a browser can open."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if address.is_unspecified:
+        return "localhost"
+    return f"[{host}]" if address.version == 6 else host

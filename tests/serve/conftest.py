@@ -1,0 +1,23 @@
+"""Servers over a small model that answers at random."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from posformer import Recognizer
+from posformer.serve import Settings, create_app
+
+
+@pytest.fixture(scope="session")
+def tiny_recognizer(tiny_folder) -> Recognizer:
+    return Recognizer.load(tiny_folder, threads=1)
+
+
+@pytest.fixture(scope="session")
+def client(tiny_recognizer) -> Iterator[TestClient]:
+    """The server with small limits."""
+    settings = Settings(body_bytes=200_000, strokes=20, points=500, latex_characters=300)
+    app = create_app(tiny_recognizer, settings)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client

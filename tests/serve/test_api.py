@@ -1,0 +1,232 @@
+"""The interface, as programs use it."""
+
+import base64
+import io
+import json
+
+import cv2
+import defusedxml.ElementTree as SafeXml
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from posformer.serve import Settings, create_app
+
+CROSS = [[[10, 10], [40, 50]], [[40, 10], [10, 50]]]
+
+
+def png(picture: np.ndarray) -> bytes:
+    return cv2.imencode(".png", picture)[1].tobytes()
+
+
+@pytest.fixture
+def photo() -> bytes:
+    """A cross in black on white."""
+    paper = np.full((120, 160), 255, np.uint8)
+    cv2.line(paper, (50, 30), (100, 90), 0, 3)
+    cv2.line(paper, (100, 30), (50, 90), 0, 3)
+    return png(paper)
+
+
+def ink(strokes, **query):
+    return {"url": "/api/strokes", "json": {"strokes": strokes}, "params": query}
+
+
+def upload(content: bytes, name: str = "note.png", **query):
+    return {"url": "/api/recognize", "files": {"file": (name, content)}, "params": query}
+
+
+def test_strokes_are_read(client, tiny_recognizer):
+    answer = client.post(**ink(CROSS))
+    assert answer.status_code == 200
+    found = answer.json()
+    expected = tiny_recognizer.recognize_strokes(CROSS)
+    assert found["latex"] == expected.latex
+    assert found["confidence"] == pytest.approx(expected.confidence, abs=1e-5)
+    assert found["mathml"] == expected.mathml
+    assert found["alternatives"] == []
+    assert found["milliseconds"] > 0
+    assert found["unsure"] is expected.is_unsure
+    assert "explanation" not in found
+
+
+def test_as_many_readings_as_asked_for_come_back(client):
+    found = client.post(**ink(CROSS, top_k=3)).json()
+    assert len(found["alternatives"]) == 2
+    assert all(set(other) == {"latex", "confidence"} for other in found["alternatives"])
+
+
+def test_a_picture_is_read(client, tiny_recognizer, photo):
+    found = client.post(**upload(photo)).json()
+    assert found["latex"] == tiny_recognizer.recognize(photo).latex
+    assert found["path"] == "note.png"
+
+
+def test_inkml_is_read(client):
+    inkml = b'<ink xmlns="http://www.w3.org/2003/InkML"><trace>10 10, 40 50</trace></ink>'
+    assert client.post(**upload(inkml, "note.inkml")).status_code == 200
+
+
+def test_pressure_and_time_behind_a_point_are_ignored(client):
+    with_pressure = [[[*point, 0.5, 17] for point in stroke] for stroke in CROSS]
+    both = [client.post(**ink(strokes)).json()["latex"] for strokes in (CROSS, with_pressure)]
+    assert both[0] == both[1]
+
+
+def test_where_the_model_looked_lies_on_the_picture_it_saw(client, tiny_recognizer):
+    found = client.post(**ink(CROSS, explain=True)).json()
+    (line,) = found["explanation"]
+    picture = Image.open(io.BytesIO(base64.b64decode(line["picture"])))
+    assert picture.size == (16 * line["columns"], 16 * line["rows"])
+    tokens = tiny_recognizer.recognize_strokes(CROSS).tokens
+    assert tuple(symbol["token"] for symbol in line["symbols"]) == tokens
+    for symbol in line["symbols"]:
+        assert len(symbol["map"]) == line["rows"] * line["columns"]
+        assert max(symbol["map"]) == 255
+
+
+def test_latex_becomes_mathml_and_a_forest(client):
+    found = client.post("/api/latex", json={"latex": "x^{2}"}).json()
+    assert "<msup>" in found["mathml"]
+    assert [place["identifier"] for place in found["forest"]] == ["M", "ML", "ML", "ML", "ML"]
+    assert found["trees"] == "M  x\n└─ L  ^ 2"
+    assert "problem" not in found or found["problem"] is None
+
+
+def test_latex_that_makes_no_sense_is_explained_in_words(client):
+    found = client.post("/api/latex", json={"latex": "x^{2"}).json()
+    assert found["problem"]
+    assert found["forest"] == []
+
+
+@pytest.mark.parametrize(
+    "latex",
+    [
+        r"<script>\text{<img src=x onerror=alert(1)>}",
+        r"\text{</mtext></math><img>}",
+        r"\href{javascript:alert(1)}{x}",
+        r"\class{a}{x}\style{color:red}{x}",
+        "\\text{\x00<b>}",
+        r"\mathrm{<b>&amp;}",
+    ],
+)
+def test_markup_in_latex_never_becomes_markup(client, latex):
+    mathml = client.post("/api/latex", json={"latex": latex}).json()["mathml"]
+    for element in SafeXml.fromstring(mathml).iter():
+        assert element.tag.rpartition("}")[2] in ("math", "merror") or element.tag.startswith(
+            "{http://www.w3.org/1998/Math/MathML}m"
+        )
+        assert not {"href", "style", "onerror", "class"} & set(element.keys())
+
+
+def test_signs_in_text_stay_what_they_are(client):
+    mathml = client.post("/api/latex", json={"latex": r"\text{a<b}"}).json()["mathml"]
+    assert "".join(SafeXml.fromstring(mathml).itertext()) == "a<b"
+
+
+def test_health_and_model_tell_about_the_server(client, tiny_recognizer):
+    assert client.get("/api/health").json()["status"] == "ok"
+    model = client.get("/api/model").json()
+    assert model["words"] == list(tiny_recognizer.runtime.vocabulary.words)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "words"),
+    [
+        (ink([]), 422, "no ink"),
+        (ink([[]]), 422, "no ink"),
+        (ink([[[1]]]), 422, "strokes 0 0"),
+        (ink([[["1", 2]]]), 422, "valid number"),
+        (ink(CROSS, top_k=0), 422, "top_k"),
+        (ink(CROSS, top_k=1000), 422, "top_k"),
+        (ink([[[1, 1e12]]]), 422, "no usual number"),
+        (ink([[[1, 2]]] * 21), 413, "20 strokes"),
+        (ink([[[1, 2]] * 501]), 413, "500 points"),
+        (upload(b""), 422, "empty"),
+        (upload(b"no picture"), 422, "not a picture"),
+        (upload(b"<ink/>"), 422, "trace"),
+        (upload(png(np.full((50, 50), 255, np.uint8))), 422, "no ink"),
+        (upload(bytes(300_000)), 413, "200000 bytes"),
+        ({"url": "/api/recognize", "files": {"other": b"x"}}, 422, "file"),
+        ({"url": "/api/recognize", "content": b"x"}, 415, "multipart/form-data"),
+        ({"url": "/api/strokes", "data": {"strokes": "x"}}, 415, "application/json"),
+        ({"url": "/api/latex", "json": {"latex": "x" * 301}}, 413, "300 characters"),
+        ({"url": "/api/nothing"}, 404, "Not Found"),
+        ({"url": "/api/health"}, 405, "Not Allowed"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_in_words(client, request_, status, words):
+    answer = client.post(**request_)
+    assert (answer.status_code, set(answer.json())) == (status, {"error"})
+    assert words in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
+    assert "/src/" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"strokes": NaN}', b'{"strokes": [[[NaN,1]]]}']
+)
+def test_json_that_is_none_is_refused(client, body):
+    answer = client.post("/api/strokes", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["error"]
+
+
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(client):
+    file = io.BytesIO()
+    Image.new("1", (9000, 9000)).save(file, "PNG")
+    answer = client.post(**upload(file.getvalue()))
+    assert answer.status_code == 422
+    assert "at most 64 million" in answer.json()["error"]
+
+
+def test_a_body_that_does_not_tell_its_length_is_cut_off(client):
+    def endless():
+        for _ in range(100):
+            yield b" " * 10_000
+
+    answer = client.post(
+        "/api/strokes", content=endless(), headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 413
+
+
+def test_what_takes_too_long_is_given_up(tiny_recognizer):
+    app = create_app(tiny_recognizer, Settings(seconds=1e-3))
+    with TestClient(app) as client:
+        answer = client.post(**ink(CROSS))
+    assert answer.status_code == 408
+    assert "seconds" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("address", ["/", "/docs", "/style.css", "/api/health", "/nothing"])
+def test_every_answer_forbids_foreign_and_inline_script(client, address):
+    headers = client.get(address).headers
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_other_sites_may_ask_only_if_they_were_named(client, tiny_recognizer):
+    asked = {"Origin": "https://other.example"}
+    assert "Access-Control-Allow-Origin" not in client.get("/api/health", headers=asked).headers
+    app = create_app(tiny_recognizer, Settings(origins=("https://other.example",)))
+    with TestClient(app) as open_client:
+        headers = open_client.get("/api/health", headers=asked).headers
+    assert headers["Access-Control-Allow-Origin"] == "https://other.example"
+
+
+def test_the_interface_describes_itself(client):
+    document = client.get("/api/openapi.json").json()
+    assert {"/api/recognize", "/api/strokes", "/api/latex"} <= set(document["paths"])
+    statuses = document["paths"]["/api/strokes"]["post"]["responses"]
+    assert {"200", "408", "413", "415", "422", "503"} <= set(statuses)
+    assert "HTTPValidationError" not in json.dumps(document)
+
+
+def test_the_page_is_not_sent_again_when_it_is_known(client):
+    first = client.get("/")
+    again = client.get("/", headers={"If-None-Match": first.headers["ETag"]})
+    assert (first.status_code, again.status_code) == (200, 304)
