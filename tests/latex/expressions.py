@@ -28,9 +28,9 @@ def _extended(units: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str
         units,
         st.tuples(base, lower, upper).map(lambda parts: list(chain(*parts))),
         st.tuples(operator, lower, upper).map(_with_limits),
-        st.tuples(st.sampled_from([r"\frac", r"\binom", r"\overset"]), group, group).map(
-            lambda parts: [parts[0], *parts[1], *parts[2]]
-        ),
+        st.tuples(st.sampled_from([r"\frac", r"\binom", r"\overset"]), group, group)
+        .map(lambda parts: [parts[0], *parts[1], *parts[2]])
+        .filter(_is_caption_form),
         group.map(lambda content: [r"\sqrt", *content]),
         st.tuples(st.sampled_from("n34"), group).map(
             lambda parts: [r"\sqrt", "[", parts[0], "]", *parts[1]]
@@ -38,6 +38,11 @@ def _extended(units: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str
         group.map(lambda content: [r"\hat", *content]),
         _row(units).map(lambda row: [r"\begin{matrix}", *row, "&", "x", r"\end{matrix}"]),
     )
+
+
+def _is_caption_form(tokens: list[str]) -> bool:
+    r"""Captions write `\sum \limits ^ { a }`, not `\overset { a } { \sum … }`."""
+    return tokens[0] != r"\overset" or not {r"\sum", r"\int", r"\lim"} & set(tokens)
 
 
 def _with_limits(parts: tuple[str, list[str], list[str]]) -> list[str]:

@@ -66,7 +66,11 @@ def run_to_end(recipe: Path, run: Path, *changes: str) -> None:
 def stop_in_mid_epoch(how: signal.Signals, recipe: Path, run: Path, *changes: str) -> None:
     """Starts a run, and sends a signal once a checkpoint of its second epoch is there."""
     process = subprocess.Popen(
-        command(recipe, run, *changes), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command(recipe, run, *changes),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # A suite that runs in the background hands down an interrupt that is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline and process.poll() is None:
