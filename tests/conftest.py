@@ -4,6 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no failure, and everybody gets the same random examples.
+settings.register_profile(
+    "posformer", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("posformer")
 
 SHARED = Path(os.environ.get("POSFORMER_SHARED", Path(__file__).parents[2] / "shared"))
 
