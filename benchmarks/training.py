@@ -43,6 +43,7 @@ def main() -> None:
     spent = dict.fromkeys(("batch", "forward", "backward", "step"), 0.0)
     pictures, losses = 0, []
     batches = iter(stream)
+    next(batches)  # a whole chunk is drawn before its first batch: see print_drawing
     for _ in range(options.steps):
         times = [time.perf_counter()]
         batch = next(batches)
@@ -65,7 +66,18 @@ def main() -> None:
     print(f"loss: {losses[0]:.2f} in the first step, {losses[-1]:.2f} in the last")
     minutes = len(examples.train) * total / pictures / 60
     print(f"{pictures / total:.2f} pictures/s; an epoch takes {minutes:.1f} minutes")
+    print_drawing(stream, total / pictures)
     print(", ".join(f"{part} {100 * seconds / total:.1f} %" for part, seconds in spent.items()))
+
+
+def print_drawing(stream: BatchStream, seconds: float) -> None:
+    """Prints what drawing examples takes of the time that a picture takes in training."""
+    before = time.process_time()
+    for index in range(0, len(stream.source), max(1, len(stream.source) // 300)):
+        stream.source.draw(index, np.random.default_rng(index))
+    count = len(range(0, len(stream.source), max(1, len(stream.source) // 300)))
+    drawing = (time.process_time() - before) / count
+    print(f"drawing takes {1000 * drawing:.2f} ms a picture, {100 * drawing / seconds:.1f} % more")
 
 
 def print_shares(stream: BatchStream, count: int) -> None:
