@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from posformer.latex import LatexError, draw_forest, encode_forest, normalize
+from posformer.latex import LatexError, draw_forest, encode_forest, normalize, tokenize
 from posformer.latex.drawing import forest_records
 from posformer.recognizer import Recognition
 from posformer.serve.explanation import Line
@@ -127,19 +127,24 @@ class Expression(BaseModel):
     mathml: str
     forest: list[Place]
     trees: str = Field(description="The position forest drawn as text.")
-    problem: str | None = Field(None, description="Why there is no forest, in words.")
+    problem: str | None = Field(None, description="What is wrong with the LaTeX, in words.")
 
     @classmethod
     def of(cls, latex: str) -> "Expression":
         """What there is to tell of LaTeX that somebody typed."""
-        mathml = typeset(latex)
+        problem = None
         try:
             forest = encode_forest(normalize(latex, reorder_scripts=False))
         except LatexError as error:
-            return cls(latex=latex, mathml=mathml, forest=[], trees="", problem=str(error))
-        records = [Place.model_validate(record) for record in forest_records(forest)]
-        trees = draw_forest(forest) if records else ""
-        return cls(latex=latex, mathml=mathml, forest=records, trees=trees, problem=None)
+            problem = str(error)
+            forest = encode_forest(tokenize(latex), lenient=True)
+        return cls(
+            latex=latex,
+            mathml=typeset(latex),
+            forest=[Place.model_validate(record) for record in forest_records(forest)],
+            trees=draw_forest(forest) if forest.tokens else "",
+            problem=problem,
+        )
 
 
 class Health(BaseModel):

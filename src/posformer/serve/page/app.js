@@ -1,0 +1,401 @@
+// The page: what is written goes to the server, what it reads is shown.
+
+import { describeLatex, describeModel, readPicture, readStrokes } from "./api.js";
+import { Crop } from "./crop.js";
+import { formula, formulaPicture } from "./formula.js";
+import { History } from "./history.js";
+import { showForest, showLooks } from "./how.js";
+import { Ink } from "./ink.js";
+
+const READINGS = 5;
+const PAUSE_AFTER_STROKE = 350; // milliseconds
+const PAUSE_AFTER_KEY = 250;
+
+const at = (id) => document.getElementById(id);
+const ink = new Ink(at("ink"));
+const crop = new Crop(at("crop"));
+const history = new History();
+
+// What is read now: ink, or a picture with the name it came under.
+let picture = null;
+let writing = crypto.randomUUID?.() ?? String(Math.random());
+let shown = { latex: "", mathml: "" };
+
+// Recognition: one request at a time; what changes meanwhile is read when it is back.
+
+let timer = 0;
+let waiting = false;
+let busy = false;
+let changed = false;
+
+function readSoon(milliseconds = PAUSE_AFTER_STROKE) {
+  clearTimeout(timer);
+  timer = setTimeout(readNow, milliseconds);
+  waiting = true;
+  at("formula").ariaBusy = true;
+}
+
+async function readNow() {
+  waiting = false;
+  if (busy) { changed = true; return; }
+  changed = false;
+  if (!picture && ink.isEmpty) { showNothing(); return; }
+  busy = true;
+  clearTimeout(timer);
+  at("formula").ariaBusy = true;
+  const read = writing;
+  at("state").textContent = "Reading…";
+  at("formula").classList.add("stale");
+  try {
+    const wanted = { readings: READINGS, explain: at("how").open };
+    const answer = picture
+      ? await readPicture(picture.blob, picture.name, wanted)
+      : await readStrokes(ink.strokes, wanted);
+    if (read === writing && (picture || !ink.isEmpty)) await showAnswer(answer);
+  } catch (error) {
+    if (read === writing) showProblem(error.message);
+  } finally {
+    busy = false;
+    at("formula").classList.remove("stale");
+    if (changed) readSoon(0);
+    else at("formula").ariaBusy = waiting;
+  }
+}
+
+function startAnew() {
+  writing = crypto.randomUUID?.() ?? String(Math.random());
+}
+
+// What is shown
+
+async function showAnswer(answer) {
+  showProblem(null);
+  showConfidence(answer);
+  at("state").textContent = answer.unsure
+    ? "Check it, or choose another reading."
+    : `Read in ${Math.round(answer.milliseconds)} ms`;
+  showFormula(answer.latex, answer.mathml);
+  showAlternatives([answer, ...answer.alternatives]);
+  keep();
+  if (at("how").open) {
+    showLooks(at("looks"), answer.explanation);
+    showForest(at("forest"), (await describeLatex(answer.latex)).trees);
+  }
+}
+
+function showConfidence({ confidence, unsure }) {
+  const mark = at("confidence");
+  mark.hidden = false;
+  mark.classList.toggle("unsure", unsure);
+  mark.textContent = `${unsure ? "Unsure" : "Sure"}, ${Math.round(100 * confidence)} %`;
+}
+
+function showFormula(latex, mathml, { typed = false } = {}) {
+  shown = { latex, mathml };
+  if (!typed) at("latex").value = latex;
+  at("formula").replaceChildren(...(latex ? [formula(mathml)] : []));
+  at("formula").classList.toggle("empty", !latex);
+  for (const button of document.querySelectorAll("[data-copy]")) button.disabled = !latex;
+}
+
+async function showAlternatives(readings) {
+  const box = at("alternatives");
+  const buttons = readings.map(({ latex, confidence }, place) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.title = latex;
+    button.setAttribute("aria-pressed", place === 0);
+    button.addEventListener("click", () => choose(latex, button));
+    const share = document.createElement("small");
+    share.textContent = `${Math.round(100 * confidence)} %`;
+    button.append(latex, share);
+    return button;
+  });
+  box.replaceChildren(...buttons);
+  at("alternatives-box").hidden = readings.length < 2;
+  await Promise.all(readings.map(async ({ latex }, place) => {
+    const { mathml } = await describeLatex(latex).catch(() => ({}));
+    if (mathml) buttons[place].firstChild.replaceWith(formula(mathml, "inline"));
+  }));
+}
+
+async function choose(latex, button) {
+  for (const other of at("alternatives").children)
+    other.setAttribute("aria-pressed", other === button);
+  await typeset(latex, { typed: false });
+  keep();
+}
+
+async function typeset(latex, { typed }) {
+  try {
+    const found = await describeLatex(latex);
+    if (typed && at("latex").value !== latex) return;
+    showFormula(latex, found.mathml, { typed });
+    showProblem(latex.trim() ? found.problem : null);
+    if (at("how").open) showForest(at("forest"), found.trees);
+  } catch (error) {
+    showProblem(error.message);
+  }
+}
+
+function showProblem(text) {
+  at("problem").textContent = text ?? "";
+  at("problem").hidden = !text;
+  if (text) at("state").textContent = "";
+}
+
+function showNothing() {
+  at("formula").ariaBusy = false;
+  showProblem(null);
+  showFormula("", "");
+  at("confidence").hidden = true;
+  at("alternatives-box").hidden = true;
+  at("state").textContent = "";
+  showLooks(at("looks"), null);
+  showForest(at("forest"), "");
+}
+
+function toast(text) {
+  const element = at("toast");
+  element.textContent = text;
+  element.classList.add("up");
+  clearTimeout(toast.timer);
+  toast.timer = setTimeout(() => element.classList.remove("up"), 1800);
+}
+
+// Ink and its tools
+
+function showTools() {
+  at("undo").disabled = !ink.canUndo;
+  at("redo").disabled = !ink.canRedo;
+  at("clear").disabled = ink.isEmpty && !picture;
+  at("hint").hidden = !ink.isEmpty || ink.isWriting;
+}
+
+ink.addEventListener("begin", () => { clearTimeout(timer); at("hint").hidden = true; });
+ink.addEventListener("change", () => {
+  if (ink.isEmpty) startAnew();
+  showTools();
+  readSoon(ink.isEmpty ? 0 : PAUSE_AFTER_STROKE);
+});
+
+function take(erasing) {
+  ink.erasing = erasing;
+  at("ink").classList.toggle("erasing", erasing);
+  at("pen").setAttribute("aria-pressed", !erasing);
+  at("eraser").setAttribute("aria-pressed", erasing);
+}
+
+function clear() {
+  if (picture) removePicture();
+  else ink.clear();
+}
+
+at("pen").addEventListener("click", () => take(false));
+at("eraser").addEventListener("click", () => take(true));
+at("undo").addEventListener("click", () => ink.undo());
+at("redo").addEventListener("click", () => ink.redo());
+at("clear").addEventListener("click", clear);
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("textarea, dialog");
+  if (typing) return;
+  const key = event.key.toLowerCase();
+  const control = event.ctrlKey || event.metaKey;
+  const actions = control
+    ? { z: () => (event.shiftKey ? ink.redo() : ink.undo()), y: () => ink.redo(), backspace: clear }
+    : { p: () => take(false), e: () => take(true) };
+  if (!actions[key] || event.altKey) return;
+  event.preventDefault();
+  actions[key]();
+});
+
+// Pictures
+
+async function open(file) {
+  if (!file) return;
+  let bitmap = null;
+  try {
+    bitmap = await createImageBitmap(file);
+  } catch {
+    // InkML, PDF, and what this browser does not know: the server says whether it does.
+  }
+  const blob = bitmap ? await crop.ask(bitmap) : file;
+  if (!blob) return;
+  startAnew();
+  picture = { blob, name: file.name || "picture" };
+  URL.revokeObjectURL(at("picture").src);
+  at("picture").src = URL.createObjectURL(blob);
+  at("picture").hidden = !bitmap;
+  at("shown").hidden = false;
+  showTools();
+  showFormula("", "");
+  at("alternatives-box").hidden = true;
+  at("confidence").hidden = true;
+  readNow();
+}
+
+function removePicture() {
+  picture = null;
+  startAnew();
+  at("shown").hidden = true;
+  showTools();
+  showNothing();
+  if (!ink.isEmpty) readSoon(0);
+}
+
+at("remove").addEventListener("click", removePicture);
+at("choose").addEventListener("click", () => at("file").click());
+at("file").addEventListener("change", () => { open(at("file").files[0]); at("file").value = ""; });
+
+document.addEventListener("paste", (event) => {
+  const file = [...event.clipboardData.files][0];
+  if (file) { event.preventDefault(); open(file); }
+});
+document.addEventListener("dragover", (event) => {
+  event.preventDefault();
+  at("surface").classList.add("target");
+});
+document.addEventListener("dragleave", (event) => {
+  if (!event.relatedTarget) at("surface").classList.remove("target");
+});
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  at("surface").classList.remove("target");
+  open([...event.dataTransfer.files][0]);
+});
+
+// LaTeX, and taking it away
+
+at("latex").addEventListener("input", () => {
+  clearTimeout(typeset.timer);
+  const latex = at("latex").value;
+  typeset.timer = setTimeout(() => typeset(latex, { typed: true }), PAUSE_AFTER_KEY);
+});
+
+const isBlock = () => shown.latex.startsWith("\\begin");
+const texts = {
+  latex: () => shown.latex,
+  mathml: () => shown.mathml,
+  markdown: () => (isBlock() ? `$$${shown.latex}$$` : `$${shown.latex}$`),
+};
+const names = { latex: "LaTeX", mathml: "MathML", markdown: "Markdown", png: "Picture" };
+
+async function copy(kind) {
+  try {
+    if (kind === "png") {
+      const blob = formulaPicture(at("formula").querySelector("math"));
+      await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
+    } else {
+      await copyText(texts[kind]());
+    }
+    toast(`${names[kind]} copied`);
+  } catch {
+    toast(`This browser does not allow copying the ${names[kind]}`);
+  }
+}
+
+// Pages that were not loaded safely, such as over the local network, have no clipboard.
+async function copyText(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = document.createElement("textarea");
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  if (!done) throw new Error("not copied");
+}
+
+for (const button of document.querySelectorAll("[data-copy]"))
+  button.addEventListener("click", () => copy(button.dataset.copy));
+
+// How it was read
+
+at("how").addEventListener("toggle", () => {
+  if (!at("how").open) return;
+  if (picture || !ink.isEmpty) readNow();
+  else { showLooks(at("looks"), null); showForest(at("forest"), ""); }
+});
+
+async function showSymbols() {
+  try {
+    const { words } = await describeModel();
+    at("words").replaceChildren(...words.map((word) => {
+      const item = document.createElement("li");
+      item.textContent = word;
+      return item;
+    }));
+    at("symbols").showModal();
+  } catch (error) {
+    showProblem(error.message);
+  }
+}
+
+at("show-symbols").addEventListener("click", showSymbols);
+at("symbols-close").addEventListener("click", () => at("symbols").close());
+
+// History
+
+function keep() {
+  if (!shown.latex) return;
+  const strokes = picture ? null : ink.strokes;
+  history.keep({ id: writing, ...shown, strokes });
+  showHistory();
+}
+
+function showHistory() {
+  at("history-box").hidden = history.entries.length === 0;
+  at("history").replaceChildren(...history.entries.map((entry) => {
+    const item = document.createElement("li");
+    const button = document.createElement("button");
+    button.type = "button";
+    button.title = entry.latex;
+    button.append(formula(entry.mathml, "inline"));
+    button.addEventListener("click", () => recall(entry));
+    item.append(button);
+    return item;
+  }));
+}
+
+function recall({ id, latex, mathml, strokes }) {
+  if (picture) removePicture();
+  if (strokes) ink.replace(strokes);
+  else ink.clear();
+  clearTimeout(timer);
+  at("formula").ariaBusy = false;
+  writing = id;
+  showProblem(null);
+  at("confidence").hidden = true;
+  at("alternatives-box").hidden = true;
+  at("state").textContent = "";
+  showFormula(latex, mathml);
+  at("formula").scrollIntoView({ block: "nearest" });
+}
+
+at("forget").addEventListener("click", () => { history.forget(); showHistory(); });
+
+// Light and dark
+
+const THEME = "posformer.theme";
+
+function paint(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  ink.draw();
+}
+
+at("theme").addEventListener("click", () => {
+  const isDark = getComputedStyle(document.documentElement).colorScheme === "dark"
+    || (!document.documentElement.dataset.theme
+      && matchMedia("(prefers-color-scheme: dark)").matches);
+  const theme = isDark ? "light" : "dark";
+  try { localStorage.setItem(THEME, theme); } catch { /* kept for this visit only */ }
+  paint(theme);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => paint());
+
+let known = null;
+try { known = localStorage.getItem(THEME); } catch { /* private windows keep nothing */ }
+paint(known);
+showTools();
+showHistory();

@@ -1,0 +1,59 @@
+// MathML from the server as elements of the page, and as a picture.
+
+const MATHML = "http://www.w3.org/1998/Math/MathML";
+const ELEMENTS = new Set(("math merror mfrac mi mn mo mover mpadded mphantom mmultiscripts mprescripts "
+  + "mroot mrow ms mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none")
+  .split(" "));
+const ATTRIBUTES = new Set(("accent accentunder columnalign columnspacing depth display displaystyle "
+  + "fence form height largeop linethickness lspace mathvariant maxsize minsize movablelimits "
+  + "rowspacing rspace scriptlevel separator stretchy symmetric voffset width").split(" "));
+
+// Rebuilt element by element: what is no formula never gets into the page.
+export function formula(mathml, display = "block") {
+  const parsed = new DOMParser().parseFromString(mathml, "application/xml");
+  const math = parsed.querySelector("parsererror") ? null : copy(parsed.documentElement);
+  const element = math ?? document.createElementNS(MATHML, "math");
+  element.setAttribute("display", display);
+  if (display === "block") element.setAttribute("displaystyle", "true");
+  return element;
+}
+
+function copy(node) {
+  if (!ELEMENTS.has(node.localName)) return null;
+  const element = document.createElementNS(MATHML, node.localName);
+  for (const { name, value } of node.attributes)
+    if (ATTRIBUTES.has(name)) element.setAttribute(name, value);
+  for (const child of node.childNodes) {
+    if (child.nodeType === Node.TEXT_NODE) element.append(child.data);
+    else if (child.nodeType === Node.ELEMENT_NODE) element.append(copy(child) ?? "");
+  }
+  return element;
+}
+
+const PICTURE_SCALE = 3;
+const PICTURE_MARGIN = 12;
+
+// Black on white, three times as fine as on the screen.
+export async function formulaPicture(math) {
+  const box = math.getBoundingClientRect();
+  const width = Math.ceil(box.width) + 2 * PICTURE_MARGIN;
+  const height = Math.ceil(box.height) + 2 * PICTURE_MARGIN;
+  const { fontSize, fontFamily } = getComputedStyle(math);
+  const content = new XMLSerializer().serializeToString(math);
+  const family = fontFamily.replaceAll('"', "'");
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}">`
+    + `<foreignObject width="100%" height="100%"><div xmlns="http://www.w3.org/1999/xhtml" `
+    + `style="margin:${PICTURE_MARGIN}px;font-size:${fontSize};font-family:${family};color:#000">`
+    + `${content}</div></foreignObject></svg>`;
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [width * PICTURE_SCALE, height * PICTURE_SCALE];
+  const pen = canvas.getContext("2d");
+  pen.fillStyle = "#fff";
+  pen.fillRect(0, 0, canvas.width, canvas.height);
+  pen.drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((done, failed) =>
+    canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("no picture"))), "image/png"));
+}

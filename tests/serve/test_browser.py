@@ -1,0 +1,261 @@
+"""The page in a real browser: written on with the mouse, looked at with eyes where asked for."""
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import uvicorn
+
+from posformer import Recognizer
+from posformer.serve import Settings, create_app
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+
+BROWSER = os.environ.get("POSFORMER_BROWSER") or shutil.which("chromium")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# Where to write a picture of the page, and a model that reads well enough to be shown.
+SCREENSHOT = os.environ.get("POSFORMER_SCREENSHOT")
+MODEL = os.environ.get("POSFORMER_SCREENSHOT_MODEL")
+
+pytestmark = pytest.mark.skipif(not BROWSER, reason="needs Chromium (apt-get install chromium)")
+
+
+def arc(x, y, across, down, start, end, steps=14):
+    angles = np.radians(np.linspace(start, end, steps))
+    return [(x + across * np.cos(angle), y + down * np.sin(angle)) for angle in angles]
+
+
+X = [[(0, 0), (16, 24), (38, 60)], [(38, 0), (18, 30), (0, 62)]]
+TWO = [[*arc(58, -16, 11, 10, 190, 370), (62, 2), (47, 12), (72, 12)]]
+PLUS = [[(95, 32), (135, 32)], [(115, 12), (115, 52)]]
+ONE = [[(178, -30), (186, -38), (186, 12)]]
+BAR = [[(160, 30), (214, 30)]]
+THREE = [[*arc(184, 54, 13, 10, 200, 430), *arc(184, 75, 14, 11, 290, 510)]]
+READ = "#formula[aria-busy=false] math"
+FORMULA = [*X, *TWO, *PLUS, *ONE, *BAR, *THREE]
+
+
+@pytest.fixture(scope="module")
+def address(tiny_folder) -> Iterator[str]:
+    """A server on loopback."""
+    recognizer = Recognizer.load(MODEL or tiny_folder, threads=1)
+    app = create_app(recognizer, Settings(workers=1, beam=10 if MODEL else 2))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        threading.Event().wait(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    """The page, just opened; what it complains about on its console fails the test."""
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 900},
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    complaints = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "console",
+        lambda message: (
+            complaints.append(message.text)
+            if message.type == "error" and "status of 4" not in message.text
+            else None
+        ),
+    )
+    page.goto(address)
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def write(page, strokes, x=150, y=200, scale=2.0):
+    """Draw with the mouse; x and y from the corner of the writing area."""
+    area = page.locator("#ink").bounding_box()
+    for stroke in strokes:
+        points = [(area["x"] + x + scale * a, area["y"] + y + scale * b) for a, b in stroke]
+        page.mouse.move(*points[0])
+        page.mouse.down()
+        for point in points[1:]:
+            page.mouse.move(*point, steps=3)
+        page.mouse.up()
+
+
+def drop(page, content: bytes, name: str, media_type: str):
+    """Drop a file on the page, as a desktop would."""
+    transfer = page.evaluate_handle(
+        """([bytes, name, type]) => {
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([new Uint8Array(bytes)], name, { type }));
+            return transfer;
+        }""",
+        [list(content), name, media_type],
+    )
+    page.dispatch_event("#surface", "drop", {"dataTransfer": transfer})
+
+
+def ink_is_there(page) -> bool:
+    return page.evaluate(
+        """() => { const ink = document.getElementById("ink");
+        const { data } = ink.getContext("2d").getImageData(0, 0, ink.width, ink.height);
+        return data.some(Boolean) }"""
+    )
+
+
+def test_what_is_written_appears_as_a_formula(page):
+    write(page, X)
+    page.wait_for_selector(READ)
+    assert page.input_value("#latex")
+    assert page.inner_text("#confidence").startswith(("Sure", "Unsure"))
+    assert ink_is_there(page)
+
+
+def test_undo_redo_eraser_and_clear(page):
+    write(page, X)
+    page.wait_for_selector(READ)
+    page.click("#undo")
+    page.click("#undo")
+    page.wait_for_selector("#formula.empty")
+    assert not ink_is_there(page)
+    page.keyboard.press("Control+y")
+    page.wait_for_selector(READ)
+    page.click("#eraser")
+    write(page, [[(-10, 24), (40, 36)]])
+    page.wait_for_selector("#formula.empty")
+    assert not ink_is_there(page)
+    page.keyboard.press("Control+z")
+    assert ink_is_there(page)
+    page.click("#clear")
+    assert not ink_is_there(page)
+
+
+def test_latex_can_be_edited_and_copied(page):
+    page.fill("#latex", r"\frac{1}{2}")
+    page.wait_for_selector("#formula mfrac")
+    page.click("[data-copy=latex]")
+    page.wait_for_selector("#toast.up")
+    assert page.evaluate("navigator.clipboard.readText()") == r"\frac{1}{2}"
+    page.click("[data-copy=markdown]")
+    page.wait_for_function("navigator.clipboard.readText().then(text => text.startsWith('$'))")
+    page.click("[data-copy=mathml]")
+    page.wait_for_function("navigator.clipboard.readText().then(text => text.startsWith('<math'))")
+    page.click("[data-copy=png]")
+    page.wait_for_function(
+        "navigator.clipboard.read().then(([item]) => item.types.includes('image/png'))"
+    )
+
+
+def test_latex_that_makes_no_sense_is_explained_in_words(page):
+    page.fill("#latex", "x^{2")
+    page.wait_for_selector("#problem:visible")
+    assert "{" in page.inner_text("#problem")
+    page.fill("#latex", "x^{2}")
+    page.wait_for_selector("#problem", state="hidden")
+
+
+def test_another_reading_can_be_chosen(page):
+    write(page, X)
+    page.wait_for_selector(READ)
+    second = page.locator("#alternatives button").nth(1)
+    second.click()
+    page.wait_for_function("latex.value === alternatives.children[1].title")
+    assert second.get_attribute("aria-pressed") == "true"
+
+
+def test_a_dropped_picture_is_read_after_asking_for_the_part(page):
+    paper = np.full((120, 200), 255, np.uint8)
+    cv2.line(paper, (50, 30), (100, 90), 0, 3)
+    cv2.line(paper, (100, 30), (50, 90), 0, 3)
+    drop(page, cv2.imencode(".png", paper)[1].tobytes(), "note.png", "image/png")
+    page.wait_for_selector("#crop[open]")
+    page.click("#crop-read")
+    page.wait_for_selector(READ)
+    assert page.is_visible("#picture")
+    page.click("#remove")
+    page.wait_for_selector("#formula.empty")
+
+
+def test_what_cannot_be_read_is_told_in_words(page):
+    drop(page, b"no picture at all", "note.txt", "text/plain")
+    page.wait_for_selector("#problem:visible")
+    assert "picture" in page.inner_text("#problem")
+
+
+def test_how_it_was_read_is_shown(page):
+    write(page, X)
+    page.wait_for_selector(READ)
+    page.click("#how summary")
+    page.wait_for_selector("#forest svg g.M")
+    chips = page.locator("#looks .chips button")
+    chips.first.focus()
+    assert chips.first.get_attribute("aria-pressed") == "true"
+
+
+def test_history_outlives_the_visit(page):
+    write(page, X)
+    page.wait_for_selector("#history button")
+    latex = page.input_value("#latex")
+    page.reload()
+    page.click("#history button")
+    assert page.input_value("#latex") == latex
+    assert ink_is_there(page)
+
+
+def test_symbols_and_interface_can_be_looked_up(page, address):
+    page.click("#show-symbols")
+    page.wait_for_selector("#symbols[open]")
+    assert page.locator("#words li").count() > 5
+    page.click("#symbols-close")
+    page.goto(f"{address}docs")
+    page.wait_for_selector("article h2")
+    assert "/api/strokes" in page.inner_text("main")
+
+
+def test_a_phone_has_all_of_it_within_its_width(page):
+    page.set_viewport_size({"width": 375, "height": 720})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    write(page, X, x=40, y=60)
+    page.wait_for_selector(READ)
+
+
+@pytest.mark.skipif(not SCREENSHOT, reason="POSFORMER_SCREENSHOT names no file to write")
+def test_a_picture_of_the_page(page):
+    write(page, FORMULA, x=130, y=190, scale=2.2)
+    page.wait_for_selector(READ)
+    page.click("#how summary")
+    page.wait_for_selector("#forest svg g.M")
+    page.locator("#looks .chips button").first.focus()
+    page.wait_for_timeout(600)
+    target = Path(str(SCREENSHOT))
+    page.screenshot(path=target, full_page=True)
+    page.click("#theme")
+    page.screenshot(path=target.with_stem(f"{target.stem}-dark"), full_page=True)
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.screenshot(path=target.with_stem(f"{target.stem}-phone"), full_page=True)
