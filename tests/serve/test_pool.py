@@ -5,31 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fastapi.testclient import TestClient
+from gate import Gate
 
 from posformer.errors import PosformerError
 from posformer.serve import Settings, WorkerPool, create_app
 
 CROSS = [[[10, 10], [40, 50]], [[40, 10], [10, 50]]]
-
-
-class Gate:
-    """A recogniser that waits to be let through, and notes what it was given at once."""
-
-    def __init__(self, recognizer):
-        self.recognizer = recognizer
-        self.runtime = recognizer.runtime
-        self.calibration = recognizer.calibration
-        self.open = threading.Event()
-        self.entered = threading.Event()
-        self.batches = []
-
-    def attempt_many(self, sources, top_k, beam):
-        self.entered.set()
-        assert self.open.wait(30)
-        self.batches.append(len(sources))
-        if "fault" in sources:
-            raise RuntimeError("nobody foresaw this")
-        return self.recognizer.attempt_many(sources, top_k, beam)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import ipaddress
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 import uvicorn
 from fastapi import FastAPI
@@ -36,7 +37,9 @@ def serve(
     with _listen(host, port) as listener:
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
         started(f"http://{_spelled(host)}:{listener.getsockname()[1]}/")
-        uvicorn.Server(config).run(sockets=[listener])
+        # It finishes what it has, and then raises the interrupt that it was stopped by.
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

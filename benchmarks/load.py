@@ -1,0 +1,146 @@
+"""The server under load: how much it reads, how long that takes, and what happens beyond.
+
+Clients run in this process and talk to a server of its own on loopback. Four tables: requests a
+second and waiting times for 1 to 64 clients, with micro-batching and without in turns, and a flood
+of ten times as many requests as fit in.
+
+    python benchmarks/load.py --model MODEL --seconds 5
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import httpx2
+import numpy as np
+
+CLIENTS = (1, 4, 16, 64)
+REQUESTS = 64  # that the server takes in
+
+
+@dataclass(frozen=True)
+class Load:
+    """What came of a number of clients."""
+
+    seconds: float
+    latencies: np.ndarray  # seconds of each answer
+    statuses: Counter[int]
+
+
+def formula(seed: int) -> dict[str, list[list[list[float]]]]:
+    """A row of crosses, bars and circles in ink, different for each seed."""
+    rng = np.random.default_rng(seed)
+    strokes = []
+    for place in range(int(rng.integers(3, 8))):
+        turn = np.linspace(0, 2 * np.pi, 24)[:, None]
+        circle = np.hstack([15 * np.cos(turn), 20 * np.sin(turn)])
+        shapes = ([[-15, -20], [15, 20]], [[15, -20], [-15, 20]], [[-15, 0], [15, 0]], circle)
+        shape = np.asarray(shapes[rng.integers(len(shapes))], float) + rng.normal(0, 1, 2)
+        strokes.append((shape + np.array([40 * place, 0])).round(1).tolist())
+    return {"strokes": strokes}
+
+
+async def client(http: httpx2.AsyncClient, until: float, seed: int, found: list) -> None:
+    while (start := perf_counter()) < until:
+        answer = await http.post("/api/strokes", json=formula(seed))
+        found.append((perf_counter() - start, answer.status_code))
+        seed += 1000
+        if answer.status_code == 503:
+            await asyncio.sleep(0.05)
+
+
+async def load(address: str, clients: int, seconds: float) -> Load:
+    limits = httpx2.Limits(max_connections=None)
+    found: list[tuple[float, int]] = []
+    async with httpx2.AsyncClient(base_url=address, timeout=120, limits=limits) as http:
+        start = perf_counter()
+        await asyncio.gather(
+            *(client(http, start + seconds, number, found) for number in range(clients))
+        )
+        spent = perf_counter() - start
+    answered = np.array([latency for latency, status in found if status == 200])
+    return Load(spent, answered, Counter(status for _, status in found))
+
+
+async def flood(address: str, requests: int) -> Counter[int]:
+    """All at once."""
+    limits = httpx2.Limits(max_connections=None)
+    async with httpx2.AsyncClient(base_url=address, timeout=120, limits=limits) as http:
+        asked = [http.post("/api/strokes", json=formula(number)) for number in range(requests)]
+        answers = await asyncio.gather(*asked)
+    assert all("Retry-After" in one.headers for one in answers if one.status_code == 503)
+    return Counter(answer.status_code for answer in answers)
+
+
+class Server:
+    """The server as a process of its own, so that its memory can be read."""
+
+    def __init__(self, model: Path | None, workers: int, batch: int) -> None:
+        command = [sys.executable, "-m", "posformer.cli", "serve", "--port", "0"]
+        command += ["--workers", str(workers), "--batch", str(batch), "--requests", str(REQUESTS)]
+        command += ["--model", str(model)] if model else []
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout
+        self.address = self._process.stdout.readline().split()[0]
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(60)
+
+    @property
+    def megabytes(self) -> float:
+        """Memory that it holds now."""
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def row(name: str, result: Load) -> str:
+    milliseconds = 1000 * result.latencies
+    p50, p95 = np.percentile(milliseconds, [50, 95]) if len(milliseconds) else (np.nan, np.nan)
+    rate = len(milliseconds) / result.seconds
+    refused = result.statuses[503]
+    return f"| {name} | {rate:.1f} | {p50:.0f} | {p95:.0f} | {refused} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", type=Path, help="a model folder; else the one that comes along")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each row")
+    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
+    parser.add_argument("--workers", type=int, default=2, help="of the server")
+    options = parser.parse_args()
+    with (
+        Server(options.model, options.workers, 8) as batched,
+        Server(options.model, options.workers, 1) as single,
+    ):
+        servers = {"batched": batched, "one by one": single}
+        for server in servers.values():
+            asyncio.run(load(server.address, 1, 0.5))
+        print("| clients | requests/s | p50 ms | p95 ms | refused |")
+        print("| --- | ---: | ---: | ---: | ---: |")
+        for clients in options.clients:
+            for name, server in servers.items():
+                result = asyncio.run(load(server.address, clients, options.seconds))
+                print(row(f"{clients}, {name}", result), flush=True)
+        before = batched.megabytes
+        statuses = asyncio.run(flood(batched.address, 10 * REQUESTS))
+        assert set(statuses) <= {200, 503}, statuses
+        print(
+            f"\n{10 * REQUESTS} requests at once, {REQUESTS} fit in: {statuses[200]} read, ", end=""
+        )
+        print(f"{statuses[503]} refused with 503, none lost; ", end="")
+        print(f"memory {before:.0f} MB before, {batched.megabytes:.0f} MB after")
+
+
+if __name__ == "__main__":
+    main()

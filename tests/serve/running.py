@@ -1,0 +1,21 @@
+"""A server on loopback, in a thread of its own."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+
+@contextmanager
+def running(app) -> Iterator[tuple[str, uvicorn.Server]]:
+    """Gives the address, ending in a slash, and the server; stops it in the end."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        threading.Event().wait(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/", server
+    server.should_exit = True
+    thread.join(30)
+    assert not thread.is_alive()
