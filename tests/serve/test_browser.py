@@ -240,6 +240,13 @@ def test_a_phone_has_all_of_it_within_its_width(page):
     page.wait_for_selector(READ)
 
 
+def test_ink_stays_in_sight_when_the_area_shrinks(page):
+    write(page, X, x=500, y=60)
+    page.set_viewport_size({"width": 375, "height": 720})
+    page.wait_for_timeout(100)
+    assert ink_is_there(page)
+
+
 @pytest.mark.skipif(not SCREENSHOT, reason="POSFORMER_SCREENSHOT names no file to write")
 def test_a_picture_of_the_page(page):
     write(page, FORMULA, x=130, y=190, scale=2.2)

@@ -61,7 +61,7 @@ export class Ink extends EventTarget {
     this.#canvas.focus({ preventScroll: true });
     this.#canvas.setPointerCapture(event.pointerId);
     const erases = this.erasing || event.button === 5; // the back end of many pens
-    this.#current = { id: event.pointerId, points: [], erases };
+    this.#current = { id: event.pointerId, points: [], erases, zoom: this.#zoom() };
     this.#beforeErasing = erases ? this.#strokes : null;
     this.dispatchEvent(new Event("begin"));
     this.#move(event);
@@ -106,23 +106,36 @@ export class Ink extends EventTarget {
     this.#show(this.#strokes);
   }
 
+  // Below 1 where the area has become too small for what was written, as on a phone that is turned.
+  #zoom() {
+    const { clientWidth, clientHeight } = this.#canvas;
+    let zoom = 1;
+    for (const [x, y] of this.#strokes.flat())
+      zoom = Math.min(zoom, clientWidth / (x + PEN_WIDTH), clientHeight / (y + PEN_WIDTH));
+    return zoom > 0.98 ? 1 : Math.max(zoom, 0.1);
+  }
+
   #point(event) {
     const box = this.#canvas.getBoundingClientRect();
+    const zoom = this.#current.zoom;
     const pressure = event.pointerType === "pen" ? event.pressure : 0.5;
     const round = (number) => Math.round(number * 10) / 10;
-    return [round(event.clientX - box.left), round(event.clientY - box.top), pressure];
+    const [x, y] = [(event.clientX - box.left) / zoom, (event.clientY - box.top) / zoom];
+    return [round(x), round(y), pressure];
   }
 
   draw() {
     const { clientWidth, clientHeight } = this.#canvas;
+    const zoom = this.#current?.zoom ?? this.#zoom();
     const ratio = devicePixelRatio || 1;
     const width = Math.round(clientWidth * ratio);
     const height = Math.round(clientHeight * ratio);
     if (this.#canvas.width !== width || this.#canvas.height !== height)
       Object.assign(this.#canvas, { width, height });
     const pen = this.#canvas.getContext("2d");
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, clientWidth, clientHeight);
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    pen.scale(ratio * zoom, ratio * zoom);
     const style = getComputedStyle(this.#canvas).getPropertyValue("color");
     pen.strokeStyle = pen.fillStyle = style;
     pen.lineCap = pen.lineJoin = "round";
