@@ -167,6 +167,12 @@ def test_latex_can_be_edited_and_copied(page):
     assert "image/png" in kinds
 
 
+def test_large_sums_have_their_limits_above_and_below(page):
+    page.fill("#latex", r"\sum_{k=0}^{n}k^2")
+    page.wait_for_selector("#formula munderover")
+    page.wait_for_selector("#formula msup")
+
+
 def test_latex_that_makes_no_sense_is_explained_in_words(page):
     page.fill("#latex", "x^{2")
     page.wait_for_selector("#problem:visible")

@@ -8,24 +8,30 @@ const ATTRIBUTES = new Set(("accent accentunder columnalign columnspacing depth 
   + "fence form height largeop linethickness lspace mathvariant maxsize minsize movablelimits "
   + "rowspacing rspace scriptlevel separator stretchy symmetric voffset width").split(" "));
 
+// Large formulas have the limits of these above and below.
+const WITH_LIMITS = /^(?:[∏∐∑⋀⋁⋂⋃⨀⨁⨂⨄⨆]|lim|max|min|sup|inf)$/u;
+const LIMITS = { msub: "munder", msup: "mover", msubsup: "munderover" };
+
 // Rebuilt element by element: what is no formula never gets into the page.
 export function formula(mathml, display = "block") {
   const parsed = new DOMParser().parseFromString(mathml, "application/xml");
-  const math = parsed.querySelector("parsererror") ? null : copy(parsed.documentElement);
+  const math = parsed.querySelector("parsererror") ? null : copy(parsed.documentElement, display === "block");
   const element = math ?? document.createElementNS(MATHML, "math");
   element.setAttribute("display", display);
   if (display === "block") element.setAttribute("displaystyle", "true");
   return element;
 }
 
-function copy(node) {
+function copy(node, large) {
   if (!ELEMENTS.has(node.localName)) return null;
-  const element = document.createElementNS(MATHML, node.localName);
-  for (const { name, value } of node.attributes)
-    if (ATTRIBUTES.has(name)) element.setAttribute(name, value);
+  const limits = large && WITH_LIMITS.test(node.firstElementChild?.textContent.trim() ?? "");
+  const name = (limits && LIMITS[node.localName]) || node.localName;
+  const element = document.createElementNS(MATHML, name);
+  for (const attribute of node.attributes)
+    if (ATTRIBUTES.has(attribute.name)) element.setAttribute(attribute.name, attribute.value);
   for (const child of node.childNodes) {
     if (child.nodeType === Node.TEXT_NODE) element.append(child.data);
-    else if (child.nodeType === Node.ELEMENT_NODE) element.append(copy(child) ?? "");
+    else if (child.nodeType === Node.ELEMENT_NODE) element.append(copy(child, large) ?? "");
   }
   return element;
 }
