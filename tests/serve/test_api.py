@@ -1,5 +1,6 @@
 """The interface, as programs use it."""
 
+import asyncio
 import base64
 import io
 import json
@@ -190,6 +191,28 @@ def test_a_body_that_does_not_tell_its_length_is_cut_off(client):
         "/api/strokes", content=endless(), headers={"Content-Type": "application/json"}
     )
     assert answer.status_code == 413
+
+
+def test_a_request_that_never_arrives_is_given_up(tiny_recognizer):
+    app = create_app(tiny_recognizer, Settings(seconds=0.05, workers=1))
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/strokes",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def receive():
+        await asyncio.sleep(60)
+
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 408
+    assert b"did not arrive" in sent[1]["body"]
 
 
 def test_what_takes_too_long_is_given_up(tiny_recognizer):
