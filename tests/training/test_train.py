@@ -89,26 +89,29 @@ def _progress(checkpoint: Path) -> int:
         return 0
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+RESUMED = (
+    "epochs=3",
+    "validate_every=2",
+    "optimizer.averaging=0.9",
+    "data.scale_range=[0.8,1.2]",
+    "batch.corruption=0.1",
+    "batch.max_pictures=4",
+    "checkpoint_minutes=0.0001",  # after every step
+)
+
+
 def test_a_run_stopped_in_mid_epoch_ends_as_if_it_had_not_been(
-    how: signal.Signals, tiny_recipe: Path, tmp_path: Path
+    tiny_recipe: Path, tmp_path: Path
 ) -> None:
-    changes = (
-        "epochs=4",
-        "validate_every=2",
-        "optimizer.averaging=0.9",
-        "data.scale_range=[0.8,1.2]",
-        "batch.corruption=0.1",
-        "batch.max_pictures=4",
-        "checkpoint_minutes=0.0001",
-    )
-    run_to_end(tiny_recipe, tmp_path / "whole", *changes)
-    stop_in_mid_epoch(how, tiny_recipe, tmp_path / "stopped", *changes)
-    assert 64 < _progress(tmp_path / "stopped" / "last.ckpt") < 4 * 64
-    run_to_end(tiny_recipe, tmp_path / "stopped", *changes, "--resume")
-    whole, stopped = weights(tmp_path / "whole"), weights(tmp_path / "stopped")
-    for name, value in whole.items():
-        assert torch.equal(value, stopped[name]), name
+    run_to_end(tiny_recipe, tmp_path / "whole", *RESUMED)
+    whole = weights(tmp_path / "whole")
+    for how in (signal.SIGKILL, signal.SIGINT):
+        run = tmp_path / how.name
+        stop_in_mid_epoch(how, tiny_recipe, run, *RESUMED)
+        assert 64 < _progress(run / "last.ckpt") < 3 * 64
+        run_to_end(tiny_recipe, run, *RESUMED, "--resume")
+        for name, value in weights(run).items():
+            assert torch.equal(value, whole[name]), (how.name, name)
 
 
 def test_a_loss_that_is_no_number_ends_the_run_at_once(tiny_recipe: Path, tmp_path: Path) -> None:
