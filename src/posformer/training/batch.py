@@ -8,7 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posformer.latex import Vocabulary, encode_forest, identifier_codes, is_structure
+from posformer.latex import (
+    LETTER_CODES,
+    Vocabulary,
+    encode_forest,
+    identifier_codes,
+    is_structure,
+)
 from posformer.model.batching import pad_pictures
 from posformer.model.config import PositionConfig
 from posformer.model.encoder import STRIDE
@@ -135,12 +141,11 @@ class Collator:
         shape = tuple(batch.tokens.shape)
         identifiers = np.zeros((*shape, config.length), np.float32)
         levels, letters = np.full(shape, IGNORE, np.int64), np.full(shape, IGNORE, np.int64)
-        numbers = {"M": 3, "L": 4, "R": 5}
         for number, example in enumerate(examples):
             forest = encode_forest(example.tokens, coding=config.coding, lenient=True)
             codes = np.array(identifier_codes(forest, config.length), np.float32)
             level = np.minimum(forest.levels, config.levels - 1)
-            letter = np.array([numbers[position] for position in forest.positions])
+            letter = np.array([LETTER_CODES[position] for position in forest.positions])
             for row, backward in enumerate(rows[number]):
                 turn = -1 if backward else 1
                 identifiers[number, row, 0, 0] = (
