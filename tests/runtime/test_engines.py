@@ -89,18 +89,24 @@ def test_a_picture_alone_and_among_others_reads_the_same(engines):
 
 
 def test_both_look_at_the_same_places(engines):
-    import torch
-
-    pytorch, onnx = engines
-    (picture,) = random_pictures(4, [(48, 80)])
+    pictures = random_pictures(4, [(48, 80)])
     tokens = np.random.default_rng(0).integers(1, len(VOCABULARY), (1, 2, 7))
-    batch = torch.from_numpy(picture.astype(np.float32) / 255)[None, None]
-    with torch.inference_mode():
-        output = pytorch.model(batch, torch.zeros(1, 48, 80, dtype=bool), torch.from_numpy(tokens))
-    found = onnx.encode([picture]).attention(tokens)
-    assert len(found) == len(output.attention)
-    for ours, theirs in zip(found, output.attention, strict=True):
-        np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-4)
+    one, other = (runtime.encode(pictures).attention(tokens) for runtime in engines)
+    config = engines[0].config.decoder
+    assert len(one) == len(other) == config.layers
+    for number, (ours, theirs) in enumerate(zip(one, other, strict=True)):
+        assert ours.weights.shape == (1, 2, 7, config.heads, 3 * 5)
+        np.testing.assert_allclose(ours.weights, theirs.weights, atol=1e-4)
+        np.testing.assert_allclose(ours.raw, theirs.raw, atol=1e-4)
+        refined = config.refinement is not None and number > 0
+        assert [each.correction is not None for each in (ours, theirs)] == [refined, refined]
+        if refined:
+            np.testing.assert_allclose(ours.correction, theirs.correction, atol=1e-3)
+            taken_off = ours.raw * np.exp(-ours.correction)
+            expected = taken_off / taken_off.sum(-1, keepdims=True)
+            np.testing.assert_allclose(ours.weights, expected, atol=1e-5)
+        else:
+            np.testing.assert_array_equal(ours.weights, ours.raw)
 
 
 def test_feeding_at_once_and_step_by_step_is_the_same(engines):

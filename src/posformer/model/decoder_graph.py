@@ -33,7 +33,9 @@ def write_decoder(model: PosFormer, path: Path, half: bool = False) -> None:
 
     Outputs:
         `scores` float (pictures, rows, steps, words), log-probabilities; `new_…` of all that is
-        kept; `attention.N` float (pictures, rows, steps, heads, cells), the weights used.
+        kept; `attention.N` float (pictures, rows, steps, heads, cells), the weights used. For
+        layers with refinement, of the same shape: `raw_attention.N`, the weights before it, and
+        `correction.N`, what it takes off the scores.
     """
     graph = Graph(half)
     writer = _Writer(graph, model)
@@ -48,8 +50,10 @@ def write_decoder(model: PosFormer, path: Path, half: bool = False) -> None:
         **writer.kept,
     }
     for number, weights in enumerate(writer.attention):
-        described = ("float", (*rows, heads, "cells"))
-        outputs[f"attention.{number}"] = writer.by_row(weights, heads, -1), described
+        writer.looks[f"attention.{number}"] = weights
+    described = ("float", (*rows, heads, "cells"))
+    for name, value in writer.looks.items():
+        outputs[name] = writer.by_row(value, heads, -1), described
     graph.save(path, writer.inputs, outputs)
 
 
@@ -67,6 +71,7 @@ class _Writer:
         }
         self.kept: dict[str, tuple[Value, Description]] = {}
         self.attention: list[Value] = []  # a layer: (pictures, rows · steps, heads, cells)
+        self.looks: dict[str, Value] = {}  # given out for people to see, of the same shape
 
         self.pictures = graph("Shape", "tokens", start=0, end=1)
         self.steps = graph("Shape", "tokens", start=2, end=3)
@@ -174,6 +179,8 @@ class _Writer:
         if refinement is not None and number > 0:
             correction = self._refine(refinement, weights, number)
             correction = graph("Reshape", correction, graph("Shape", raw))
+            self.looks[f"raw_attention.{number}"] = weights
+            self.looks[f"correction.{number}"] = correction
             weights = graph("Softmax", graph("Sub", raw, correction), axis=-1)
         self.attention.append(weights)
         by_head = graph("Transpose", weights, perm=[0, 2, 1, 3])

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,7 +13,15 @@ from posformer.model.config import ModelConfig
 from posformer.model.folder import DECODER, ENCODER, ModelError, open_folder
 from posformer.search import StepModel
 
-__all__ = ["DEFAULT_MODEL", "Engine", "Runtime", "load_runtime", "model_path"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "Attentive",
+    "Engine",
+    "LayerAttention",
+    "Runtime",
+    "load_runtime",
+    "model_path",
+]
 
 DEFAULT_MODEL = Path(__file__).parents[1] / "weights" / "default"
 
@@ -36,6 +45,27 @@ class Runtime(Protocol):
 
     def encode(self, pictures: Sequence[np.ndarray]) -> StepModel[Any]:
         """Encodes pictures at the model's working size (uint8, white ink on black) together."""
+
+
+@dataclass(frozen=True)
+class LayerAttention:
+    """Where a layer looks; arrays are float32 (pictures, rows, steps, heads, cells)."""
+
+    weights: np.ndarray  # that are used
+    raw: np.ndarray | None  # before refinement; None if the model's file does not tell
+    correction: np.ndarray | None  # what refinement takes off the scores; None without
+
+
+@runtime_checkable
+class Attentive(Protocol):
+    """A step model that can tell where it looks."""
+
+    def attention(self, tokens: np.ndarray) -> list[LayerAttention]:
+        """Where each layer looks while whole sequences are read.
+
+        Args:
+            tokens: int64 (pictures, rows, steps), start token first.
+        """
 
 
 def model_path(path: str | os.PathLike[str] | None) -> Path:

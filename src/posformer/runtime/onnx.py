@@ -12,12 +12,15 @@ from posformer.latex import Vocabulary
 from posformer.model.batching import pad_pictures
 from posformer.model.config import DecoderConfig, ModelConfig
 from posformer.model.folder import DECODER, ENCODER, ModelError, ModelFolder, open_folder
+from posformer.runtime.interface import LayerAttention
 
 __all__ = ["OnnxRuntime", "OnnxStepModel", "State"]
 
 _CELL = 16  # pixels a cell of the feature map, in both directions
 _MAP_NUMBERS = 100_000  # rows · steps · cells that go through the decoder at once
 _SILENT = 4  # of ONNX Runtime's log levels: what goes wrong is raised, not printed
+
+_LOOKS = ("attention", "raw_attention", "correction")  # outputs that tell of attention
 
 _Arrays = dict[str, np.ndarray]
 _Values = dict[str, ort.OrtValue]
@@ -77,17 +80,18 @@ class OnnxStepModel:
             return state
         return replace(state, origin=state.origin[pictures[:, None], rows])
 
-    def attention(self, tokens: np.ndarray) -> list[np.ndarray]:
-        """Where each layer looks while whole sequences are read.
-
-        Args:
-            tokens: int64 (pictures, rows, steps), start token first.
-
-        Returns:
-            For each layer float32 (pictures, rows, steps, heads, cells).
-        """
-        layers = [name for name in self._outputs if name.startswith("attention.")]
-        return [value.numpy() for value in self._run(layers, tokens, self._start)]
+    def attention(self, tokens: np.ndarray) -> list[LayerAttention]:
+        """Where each layer looks while whole sequences are read; see `Attentive`."""
+        names = [name for name in self._outputs if name.partition(".")[0] in _LOOKS]
+        values = self._run(names, tokens, self._start)
+        found = {name: value.numpy() for name, value in zip(names, values, strict=True)}
+        layers = []
+        for number in range(sum(name.startswith("attention.") for name in names)):
+            weights = found[f"attention.{number}"]
+            refined = f"new_total.{number}" in self._outputs
+            raw = found.get(f"raw_attention.{number}", None if refined else weights)
+            layers.append(LayerAttention(weights, raw, found.get(f"correction.{number}")))
+        return layers
 
     def _run(self, outputs: list[str], tokens: np.ndarray, state: State) -> list[ort.OrtValue]:
         origin = state.origin

@@ -16,6 +16,7 @@ from posformer.model.decoder import ImageMemory, LayerState
 from posformer.model.folder import open_folder
 from posformer.model.posformer import PosFormer
 from posformer.model.weights import load_model
+from posformer.runtime.interface import LayerAttention
 
 __all__ = ["PyTorchRuntime", "PyTorchStepModel", "State"]
 
@@ -60,6 +61,26 @@ class PyTorchStepModel:
             return State(memory, None)
         index = chosen[:, None], torch.from_numpy(rows).to(device)
         return State(memory, [_pick(layer, index) for layer in state.kept])
+
+    @torch.inference_mode()
+    def attention(self, tokens: np.ndarray) -> list[LayerAttention]:
+        """Where each layer looks while whole sequences are read; see `Attentive`."""
+        memory = self._memory
+        fed = torch.from_numpy(np.ascontiguousarray(tokens)).to(memory.padding.device)
+        keep = self._model.entity[fed]
+        _, output = self._model.decoder(fed, keep, memory)
+        refinement = self._model.decoder.stack.refinement
+        layers = []
+        for number, (weights, raw) in enumerate(
+            zip(output.attention, output.raw_attention, strict=True)
+        ):
+            correction = None
+            if refinement is not None and number > 0:
+                maps = torch.cat((output.attention[number - 1], raw), dim=3)
+                total, _ = refinement.accumulate(maps, keep, None)
+                correction = refinement(total, memory.padding).cpu().numpy()
+            layers.append(LayerAttention(weights.cpu().numpy(), raw.cpu().numpy(), correction))
+        return layers
 
 
 def _pick(layer: LayerState, index: tuple[Tensor, Tensor]) -> LayerState:

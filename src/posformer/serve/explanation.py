@@ -7,7 +7,7 @@ import numpy as np
 
 from posformer.ink.sizing import at_working_size
 from posformer.recognizer import Recognition, Recognizer, Source, prepare
-from posformer.runtime.onnx import OnnxStepModel
+from posformer.runtime.interface import Attentive
 
 __all__ = ["Line", "explain"]
 
@@ -51,14 +51,14 @@ def _look(recognizer: Recognizer, picture: np.ndarray, tokens: tuple[str, ...]) 
     size = runtime.config.picture
     sized = at_working_size(picture, size.scale, size.margin, size.max_pixels)
     encoded = runtime.encode([sized])
-    if not isinstance(encoded, OnnxStepModel):
+    if not isinstance(encoded, Attentive):
         return None
     words = runtime.vocabulary
     if not tokens:
         return Line(sized, (), np.zeros((0, 1, 1), np.float32))
     # The step that takes in a token predicts the next one: the maps begin with the first token.
     fed = np.array([words.sos, *words.encode(tokens[:-1])], np.int64)
-    attention = encoded.attention(fed[None, None])[-1][0, 0].mean(axis=1)
+    attention = encoded.attention(fed[None, None])[-1].weights[0, 0].mean(axis=1)
     rows, columns = (-(-side // _CELL) for side in sized.shape)
     maps = attention.reshape(len(tokens), rows, columns)
     highest = maps.max(axis=(1, 2), keepdims=True)
