@@ -23,6 +23,10 @@ app = typer.Typer(
 )
 
 
+# That of `posformer.runtime.reading`, which is not imported for the sake of a number.
+_BEAM = 10
+
+
 @app.callback()
 def _root() -> None:
     """Reads handwritten mathematics and writes LaTeX."""
@@ -49,7 +53,7 @@ def recognize(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH...", help="Pictures, InkML, folders; - is stdin.")
     ],
-    beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = 10,
+    beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = _BEAM,
     top_k: Annotated[int, typer.Option(min=1, max=100, help="Readings of each picture.")] = 1,
     format: Annotated[
         ResultFormat, typer.Option("--format", help="LaTeX alone, one object a line, or a table.")
@@ -102,6 +106,8 @@ def export(
     model = load_model(source)
     folder, difference = export_model(model, output, known_of(source), half=half, card=card)
     typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")
+    if "calibration" not in folder.info:
+        typer.echo("its confidence is not calibrated; `posformer calibrate` does that")
 
 
 @app.command("import-checkpoint")
@@ -188,7 +194,7 @@ def evaluate(
         str | None, typer.Option(metavar="SPLIT", help="Leave out texts that occur in this split.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many examples.")] = None,
-    beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = 10,
+    beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = _BEAM,
     greedy: Annotated[
         bool, typer.Option("--greedy", help="The best token at every step: fastest.")
     ] = False,
@@ -233,6 +239,59 @@ def evaluate(
         typer.echo(evaluation.markdown_table(scores, split=split, used_ink=used_ink))
     else:
         Console().print(evaluation.rich_tables(scores, split=split, used_ink=used_ink))
+
+
+@app.command()
+def calibrate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder.")],
+    data: Annotated[Path, typer.Option("--data", help="A set of pictures or ink: zip or folder.")],
+    split: Annotated[str, typer.Option("--split", help="Which part: validation, never a test.")],
+    leave_out: Annotated[
+        str | None, typer.Option(metavar="SPLIT", help="Leave out texts that occur in this split.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many examples.")] = None,
+    beam: Annotated[
+        int, typer.Option(min=1, max=200, help="Hypotheses followed, as it will be used.")
+    ] = _BEAM,
+    curve: Annotated[
+        Path | None, typer.Option(help="Draw the reliability curve there: .svg, .png.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of the CPU; by default one for each core.")
+    ] = None,
+) -> None:
+    """Fit how sure a model is to how often it is right, and store that in its folder."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from posformer.evaluation.confidence import (
+        draw_reliability,
+        markdown_reliability,
+        read_best,
+        try_calibration,
+    )
+    from posformer.evaluation.evaluate import open_set
+    from posformer.runtime import load_runtime, search_options
+    from posformer.runtime.calibration import save_calibration
+
+    examples = open_set(data, split, leave_out, limit)
+    runtime = load_runtime(model, threads=threads)
+    console = Console(stderr=True)
+    readings = track(
+        read_best(runtime, examples, search_options(runtime.config, beam)),
+        "Reading",
+        total=len(examples),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    without = f" without texts of {leave_out}" if leave_out else ""
+    trial = try_calibration(list(readings), f"{data.name} {split}{without}, beam {beam}")
+    typer.echo(markdown_reliability(trial))
+    if curve is not None:
+        draw_reliability(trial, curve)
+    folder = save_calibration(model, trial.calibration)
+    typer.echo(f"\n{folder.path}: calibrated")
 
 
 @app.command()
@@ -309,7 +368,7 @@ def serve(
         int, typer.Option(min=1, help="Taken in at once; more are told to come again.")
     ] = 64,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds a request may take.")] = 30.0,
-    beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = 10,
+    beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = _BEAM,
     cors: Annotated[
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="Another site whose pages may ask; may be repeated."),

@@ -17,6 +17,7 @@ __all__ = [
     "Calibration",
     "Reliability",
     "confidences",
+    "cross_validate",
     "fit_calibration",
     "measure_reliability",
     "save_calibration",
@@ -119,6 +120,30 @@ def fit_calibration(
     weights[0] -= weights[1:] @ centre[1:]
     bias, total, mean, length = weights.tolist()
     return Calibration(bias, total, mean, length, len(outcomes), data)
+
+
+def cross_validate(
+    hypotheses: Sequence[Hypothesis],
+    correct: Sequence[bool] | np.ndarray,
+    folds: int = 10,
+    seed: int = 0,
+) -> np.ndarray:
+    """How sure a curve is of readings that it was not fitted on, float64 (readings,).
+
+    Args:
+        hypotheses: see `fit_calibration`.
+        correct: likewise.
+        folds: parts; the curve for each is fitted on all others.
+        seed: of how readings are dealt out to them.
+    """
+    outcomes = np.asarray(correct, bool)
+    fold = np.random.default_rng(seed).permutation(len(outcomes)) % folds
+    found = np.empty(len(outcomes))
+    for number in range(min(folds, len(outcomes))):
+        inside, outside = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+        curve = fit_calibration([hypotheses[place] for place in outside], outcomes[outside])
+        found[inside] = curve.chances([hypotheses[place] for place in inside])
+    return found
 
 
 def save_calibration(path: str | os.PathLike[str], calibration: Calibration) -> ModelFolder:
