@@ -6,6 +6,7 @@ from typing import Any, Literal
 import dacite
 
 from posformer.errors import PosformerError
+from posformer.latex import is_structure
 
 __all__ = [
     "ConfigError",
@@ -52,6 +53,10 @@ class RefinementConfig:
     masked_by: Literal["decoded", "fed"] = (
         "decoded"  # the authors' program masks by the token fed in
     )
+
+    def leaves_out(self, token: str) -> bool:
+        """Whether the attention of a token is no coverage."""
+        return is_structure(token) if self.structure is None else token in self.structure
 
 
 @dataclass(frozen=True)

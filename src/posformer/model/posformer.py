@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posformer.latex import Vocabulary, is_structure
+from posformer.latex import Vocabulary
 from posformer.model.config import ConfigError, ModelConfig
 from posformer.model.decoder import Decoder, ImageMemory, LayerState
 from posformer.model.encoder import Encoder, Features
@@ -105,9 +105,8 @@ class PosFormer(nn.Module):
 def _entities(config: ModelConfig, vocabulary: Vocabulary) -> Tensor:
     """1 for words whose attention counts as coverage, 0 for structure; float (words)."""
     refinement = config.decoder.refinement
-    chosen = refinement.structure if refinement else ()
     structure = [
-        is_structure(word) if chosen is None else word in chosen for word in vocabulary.words
+        refinement is not None and refinement.leaves_out(word) for word in vocabulary.words
     ]
     special = [False] * (len(vocabulary) - len(structure))
     return 1.0 - torch.tensor(special + structure, dtype=torch.float32)
