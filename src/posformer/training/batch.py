@@ -30,7 +30,7 @@ class Rendered:
 
     name: str
     tokens: tuple[str, ...]
-    picture: np.ndarray  # uint8 (height, width)
+    picture: np.ndarray  # uint8 (height, width); or its map, float16 (rows, columns, channels)
     boxes: np.ndarray | None  # float32 (tokens, 4): left, top, right, bottom; NaN without ink
     reverse: bool | None = None  # which direction to train, None for both
 
@@ -40,8 +40,8 @@ class Batch:
     """Tensors of one step; rows of a picture are directions."""
 
     names: list[str]
-    pictures: Tensor  # float32 (pictures, 1, height, width)
-    padding: Tensor  # bool (pictures, height, width)
+    pictures: Tensor  # float32 (pictures, 1, height, width); or maps (…, channels, rows, columns)
+    padding: Tensor  # bool (pictures, height, width), or of the maps
     tokens: Tensor  # int64 (pictures, rows, steps), fed in
     targets: Tensor  # int64 (pictures, rows, steps), IGNORE behind the end
     identifiers: Tensor | None = None  # float32 (pictures, rows, steps, letters), of what is fed in
@@ -92,7 +92,7 @@ class Collator:
 
     def __call__(self, examples: Sequence[Rendered], rng: np.random.Generator) -> Batch:
         """A batch of examples; `rng` decides which fed-in tokens are corrupted."""
-        pictures, padding = pad_pictures([example.picture for example in examples])
+        pictures, padding = _padded([example.picture for example in examples])
         encoded = [self._encode(example.tokens) for example in examples]
         rows = [_directions(example) for example in examples]
         steps = 1 + max(map(len, encoded))
@@ -158,6 +158,19 @@ class Collator:
         batch.levels, batch.letters = torch.from_numpy(levels), torch.from_numpy(letters)
 
 
+def _padded(pictures: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures, or all of them maps of a frozen encoder, as one array; and its padding."""
+    if pictures[0].ndim == 2:
+        return pad_pictures(pictures)
+    rows, columns, channels = np.max([one.shape for one in pictures], axis=0)
+    batch = np.zeros((len(pictures), rows, columns, channels), np.float32)
+    padding = np.ones((len(pictures), rows, columns), bool)
+    for number, one in enumerate(pictures):
+        inside = number, slice(one.shape[0]), slice(one.shape[1])
+        batch[inside], padding[inside] = one, False
+    return batch.transpose(0, 3, 1, 2), padding
+
+
 def _directions(example: Rendered) -> tuple[bool, ...]:
     return (False, True) if example.reverse is None else (example.reverse,)
 
@@ -169,7 +182,9 @@ def _add_ink(
     rows: list[tuple[bool, ...]],
 ) -> None:
     """Which symbol stands in each cell, and in which cells each token to be written stands."""
-    height, width = (size // STRIDE for size in batch.padding.shape[1:])
+    encoded_before = batch.pictures.shape[1] > 1
+    outside = (batch.padding if encoded_before else batch.padding[:, ::STRIDE, ::STRIDE]).numpy()
+    height, width = outside.shape[1:]
     cells = np.zeros((len(examples), height, width), np.int64)
     looks = np.zeros((*batch.tokens.shape, height * width), bool)
     for number, example in enumerate(examples):
@@ -178,7 +193,6 @@ def _add_ink(
         where = _overlapped(example.boxes, height, width)
         for row, backward in enumerate(rows[number]):
             looks[number, row, : len(where)] = where[::-1] if backward else where
-    outside = batch.padding[:, ::STRIDE, ::STRIDE].numpy()
     batch.cells = torch.from_numpy(np.where(outside, IGNORE, cells))
     batch.looks = torch.from_numpy(looks & ~outside.reshape(len(examples), 1, 1, -1))
 

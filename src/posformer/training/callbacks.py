@@ -1,5 +1,6 @@
 """What happens around training: checkpoints, averaged weights, progress."""
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -19,9 +20,10 @@ from lightning.pytorch.callbacks import (
 from torch import Tensor
 
 from posformer.training.batch import Batch
+from posformer.training.module import TrainingModule
 from posformer.training.recipe import Recipe
 
-__all__ = ["LogLines", "make_callbacks", "say"]
+__all__ = ["CpuBudget", "LogLines", "make_callbacks", "say"]
 
 
 def say(line: str) -> None:
@@ -72,6 +74,55 @@ class LogLines(Callback):
         say(", ".join(f"{name} {value:.3f}" for name, value in sorted(measures.items())))
 
 
+class CpuBudget(Callback):
+    """Counts the CPU time that training takes, and ends a run that has had its minutes.
+
+    The clock would punish a run for what else the machine has to do. Validation does not count.
+    """
+
+    def __init__(self, minutes: float | None) -> None:
+        self._minutes, self._last = minutes, 0.0
+
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Starts counting; a run that had its time before does nothing more."""
+        self._last = _cpu_seconds()
+        self._stop_in_time(trainer, module)
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, module: L.LightningModule, *args: Any, **kwargs: Any
+    ) -> None:
+        """Counts what was spent since the last batch, by all processes."""
+        self._count(trainer, module)
+        self._stop_in_time(trainer, module)
+
+    def on_validation_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Stops counting."""
+        self._count(trainer, module)
+
+    def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Goes on counting."""
+        self._last = _cpu_seconds()
+
+    def _count(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        assert isinstance(module, TrainingModule)
+        now = _cpu_seconds()
+        spent = torch.tensor(now - self._last)
+        self._last = now
+        if trainer.world_size > 1:
+            spent = trainer.strategy.reduce(spent.to(module.device), reduce_op="sum")
+        module.spent += float(spent)
+
+    def _stop_in_time(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        assert isinstance(module, TrainingModule)
+        if self._minutes is not None and module.spent >= 60 * self._minutes:
+            trainer.should_stop = True
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process, and of those that loaded data for it and have ended."""
+    return sum(os.times()[:4])
+
+
 def make_callbacks(recipe: Recipe, folder: Path) -> list[Callback]:
     """Checkpoints every few minutes, every epoch and of the best; averages; a progress bar."""
     callbacks: list[Callback] = [
@@ -97,6 +148,7 @@ def make_callbacks(recipe: Recipe, folder: Path) -> list[Callback]:
             enable_version_counter=False,
         ),
         LearningRateMonitor("step"),
+        CpuBudget(recipe.minutes),
     ]
     if recipe.optimizer.averaging is not None:
         callbacks.append(WeightAveraging(multi_avg_fn=_moving_average(recipe.optimizer.averaging)))

@@ -33,6 +33,7 @@ class TrainingModule(L.LightningModule):
         self.examples = examples  # of an epoch
         self.seen = 0  # examples of all epochs and processes so far: what the schedules go by
         self.batches_done = 0  # of this epoch
+        self.spent = 0.0  # CPU seconds of training, of all processes
         self._size = 0  # examples of the batch at hand
         self.loss_metric = MeanMetric()
         self.exprate = TeacherForcedExpRate(IGNORE)  # left to right
@@ -135,8 +136,11 @@ class TrainingModule(L.LightningModule):
             return max(now / config.warmup, 0.01)
         if config.decay == "none":
             return 1.0
-        span = max(self.recipe.epochs - config.decay_from, 1e-6)
-        along = min(max((now - config.decay_from) / span, 0.0), 1.0)
+        if self.recipe.minutes is not None:
+            along = min(self.spent / (60 * self.recipe.minutes), 1.0)
+        else:
+            span = max(self.recipe.epochs - config.decay_from, 1e-6)
+            along = min(max((now - config.decay_from) / span, 0.0), 1.0)
         return 0.5 * (1 + math.cos(math.pi * along))
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -144,6 +148,7 @@ class TrainingModule(L.LightningModule):
         checkpoint["posformer"] = {
             "seen": self.seen,
             "batches_done": self.batches_done,
+            "spent": self.spent,
             "recipe": self.recipe.to_dict(),
             "words": list(self.vocabulary.words),
         }
@@ -154,6 +159,7 @@ class TrainingModule(L.LightningModule):
         if tuple(own["words"]) != self.vocabulary.words:
             raise TrainingError("the checkpoint has another vocabulary than the data")
         self.seen, self.batches_done = own["seen"], own["batches_done"]
+        self.spent = own.get("spent", 0.0)  # earlier checkpoints did not tell
 
     def _run(self, batch: Batch) -> TrainingOutput:
         return self.model(

@@ -6,16 +6,29 @@ from typing import Any, Literal
 
 import yaml
 
+from posformer.data.inkset import DEFAULT_CACHE
 from posformer.model.config import ConfigError, ModelConfig, from_dict
 
 __all__ = [
     "BatchConfig",
     "DataConfig",
+    "FrozenConfig",
     "LossConfig",
+    "MultilineConfig",
     "OptimizerConfig",
     "Recipe",
     "load_recipe",
 ]
+
+
+@dataclass(frozen=True)
+class MultilineConfig:
+    """Made-up expressions of several lines."""
+
+    environments: tuple[str, ...] = ("cases", "aligned", "pmatrix")  # (): bare lines
+    lines: tuple[int, int] = (2, 3)  # fewest and most
+    max_tokens: int = 60  # of a line
+    max_symbols: int | None = None  # with ink, of an expression
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,7 @@ class DataConfig:
     exchange: float = 0.0  # chance that the letters and digits of an expression are exchanged
     graft: float = 0.0  # chance that a subtree is replaced by one of another expression
     synthesis: float = 0.0  # share of examples that are made up from the grammar
+    multiline: MultilineConfig | None = None  # these have several lines; None: one
 
 
 @dataclass(frozen=True)
@@ -84,6 +98,16 @@ class LossConfig:
 
 
 @dataclass(frozen=True)
+class FrozenConfig:
+    """An encoder that is taken over from another model and not trained; its maps are kept."""
+
+    encoder: str = "default"  # model folder or checkpoint; `default`: the model that comes along
+    # Drawings of each training example, varied as `data` says, beside the one as it was written.
+    variants: int = 0
+    cache: str = str(DEFAULT_CACHE)  # folder that keeps the maps between runs
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A whole training run."""
 
@@ -94,14 +118,25 @@ class Recipe:
     batch: BatchConfig = field(default_factory=BatchConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loss: LossConfig = field(default_factory=LossConfig)
+    frozen: FrozenConfig | None = None  # None: the encoder is trained too
+    baseline: str | None = None  # recipe that `posformer compare` states the gains against
     epochs: int = 300
-    max_minutes: float | None = None
+    minutes: float | None = None  # of CPU time, of all processes; takes the place of epochs
+    max_minutes: float | None = None  # by the clock, of one start
     validate_every: int = 1  # epochs
     checkpoint_minutes: float = 5.0
     accelerator: str = "auto"
     devices: int = 1
     nodes: int = 1
     threads: int | None = None  # CPU threads of a process; None: as PyTorch chooses
+
+    def __post_init__(self) -> None:
+        if self.minutes is not None and self.minutes <= 0:
+            raise ConfigError(f"minutes: {self.minutes} is no time to train in")
+        if self.minutes is not None and self.optimizer.decay_from:
+            raise ConfigError("optimizer.decay_from counts epochs, but `minutes` takes their place")
+        if self.frozen is not None and self.frozen.variants < 0:
+            raise ConfigError(f"frozen.variants: {self.frozen.variants} is less than none")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for YAML."""

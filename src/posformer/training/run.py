@@ -15,6 +15,8 @@ from posformer.model.posformer import PosFormer
 from posformer.model.weights import load_model, take_weights
 from posformer.training.allocator import keep_memory
 from posformer.training.callbacks import make_callbacks, say
+from posformer.training.features import keep_features
+from posformer.training.frozen import FrozenEncoder
 from posformer.training.loading import RecipeData
 from posformer.training.module import TrainingError, TrainingModule
 from posformer.training.recipe import Recipe
@@ -47,6 +49,8 @@ def train(
     _quieten()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
+    encoder = FrozenEncoder.load(recipe.frozen, last if resume else None) if recipe.frozen else None
+    recipe = encoder.settle(recipe) if encoder else recipe
     start = load_model(init) if init is not None else None
     known = start.vocabulary if start is not None else None
     examples = open_examples(recipe.data, recipe.model.picture, known)
@@ -54,6 +58,9 @@ def train(
     module = TrainingModule(recipe, examples.vocabulary, len(examples.train))
     if start is not None:
         _take(module, start)
+    if encoder is not None:
+        encoder.put_into(module.model)
+        examples = keep_features(recipe, examples, encoder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe.to_dict(), sort_keys=False))
     trainer = _trainer(recipe, folder)
@@ -86,7 +93,7 @@ def _trainer(recipe: Recipe, folder: Path) -> L.Trainer:
         accelerator=recipe.accelerator,
         devices=recipe.devices,
         num_nodes=recipe.nodes,
-        max_epochs=recipe.epochs,
+        max_epochs=-1 if recipe.minutes else recipe.epochs,
         strategy="ddp" if recipe.devices * recipe.nodes > 1 else "auto",
         max_time=timedelta(minutes=recipe.max_minutes) if recipe.max_minutes else None,
         check_val_every_n_epoch=recipe.validate_every,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ class Examples:
     """What a run trains on and is measured on."""
 
     train: Source
+    written: Source  # the training examples as they are, without any variation
     validation: Source
     vocabulary: Vocabulary
     with_ink: bool  # whether boxes of the symbols are known
@@ -62,7 +63,11 @@ def open_examples(
         )
         captions = [ink.tokens for ink in inks]
         words = _vocabulary(config, captions, vocabulary)
-        train = _varied(config, inks[: config.limit], picture, words)
+        synthesizer = _synthesizer(config, inks[: config.limit], words)
+        if synthesizer is not None:
+            words = _with_made_up(config, words, synthesizer)
+        train = _varied(config, inks[: config.limit], picture, synthesizer)
+        written: Source = _ink_source(inks[: config.limit], picture)
     else:
         # A token outside a vocabulary that was named is a mistake in the data, told with its line.
         allowed = Vocabulary.load(config.vocabulary) if config.vocabulary else None
@@ -71,7 +76,9 @@ def open_examples(
         captions = [example.tokens for example in pictures]
         words = _vocabulary(config, captions, vocabulary)
         train = _picture_source(pictures[: config.limit], config.scale_range, picture)
-    return Examples(train, _validation(config, picture, captions), words, config.source == "ink")
+        written = _picture_source(pictures[: config.limit], None, picture)
+    validation = _validation(config, picture, captions)
+    return Examples(train, written, validation, words, config.source == "ink")
 
 
 def _validation(
@@ -84,12 +91,7 @@ def _validation(
         return _picture_source(pictures, None, picture)
     texts = set(known)  # what the model was trained on would flatter it
     inks = [ink for ink in load_ink(_named(config.ink, "ink"), split) if ink.tokens not in texts]
-    return InkSource(
-        inks[: config.validation_limit],
-        _style(picture),
-        scale_range=None,
-        max_pixels=picture.max_pixels,
-    )
+    return _ink_source(inks[: config.validation_limit], picture)
 
 
 def _named(path: str | None, name: str) -> str:
@@ -110,11 +112,16 @@ def _picture_source(
     )
 
 
+def _ink_source(inks: Sequence[AlignedInk], picture: PictureConfig) -> InkSource:
+    """Ink as it was written."""
+    return InkSource(inks, _style(picture), scale_range=None, max_pixels=picture.max_pixels)
+
+
 def _varied(
     config: DataConfig,
     inks: Sequence[AlignedInk],
     picture: PictureConfig,
-    vocabulary: Vocabulary,
+    synthesizer: Synthesizer | None,
 ) -> Source:
     """Training examples from ink: bent, with other texts, and some made up altogether."""
     exchange = Exchange.from_inks(inks, exchange=config.exchange, graft=config.graft)
@@ -126,12 +133,41 @@ def _varied(
         exchange=exchange if config.exchange or config.graft else None,
         max_pixels=picture.max_pixels,
     )
-    if not config.synthesis:
+    if synthesizer is None:
         return usual
     template = copy(usual)
     template.exchange = None
-    synthesizer = Synthesizer.from_ink(inks, vocabulary.words)
     return MixedSource(usual, SynthesisSource(synthesizer, len(inks), template), config.synthesis)
+
+
+def _synthesizer(
+    config: DataConfig, inks: Sequence[AlignedInk], vocabulary: Vocabulary
+) -> Synthesizer | None:
+    """What makes up expressions, if the recipe wants any; never a text of the validation split."""
+    if not config.synthesis:
+        return None
+    synthesizer = Synthesizer.from_ink(inks, vocabulary.words)
+    if config.multiline is not None:
+        synthesizer = replace(synthesizer, **vars(config.multiline))
+    return replace(synthesizer, held_out=_validation_texts(config))
+
+
+def _validation_texts(config: DataConfig) -> frozenset[tuple[str, ...]]:
+    split = config.validation
+    if config.pictures is not None and split in list_splits(config.pictures):
+        return frozenset(example.tokens for example in open_pictures(config.pictures, split))
+    return frozenset(ink.tokens for ink in load_ink(_named(config.ink, "ink"), split))
+
+
+def _with_made_up(
+    config: DataConfig, vocabulary: Vocabulary, synthesizer: Synthesizer
+) -> Vocabulary:
+    """A vocabulary with the words of made-up expressions; a file that was named must have them."""
+    extended = vocabulary.extended(sorted(synthesizer.words))
+    if config.vocabulary is not None and extended != vocabulary:
+        new = extended.words[len(vocabulary.words)]
+        raise ConfigError(f"{config.vocabulary}: lacks '{new}', which data.multiline needs")
+    return extended
 
 
 def _vocabulary(

@@ -1,0 +1,68 @@
+"""An encoder that is taken over from another model and stays as it is."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from posformer.model.config import ConfigError, ModelConfig
+from posformer.model.encoder import DenseNet
+from posformer.model.weights import load_model
+from posformer.runtime.interface import model_path
+from posformer.training.recipe import FrozenConfig, Recipe
+
+__all__ = ["FrozenEncoder", "dense_net"]
+
+_DEFAULT = "default"  # stands for the model that comes along
+
+
+@dataclass(frozen=True)
+class FrozenEncoder:
+    """The convolutional network of a trained model; all that comes behind it is left out."""
+
+    net: DenseNet
+    config: ModelConfig  # of the model that it comes from
+    digest: str  # tells its weights and settings from any others
+
+    @classmethod
+    def load(cls, config: FrozenConfig, checkpoint: Path | None = None) -> "FrozenEncoder":
+        """The encoder that a recipe names.
+
+        Args:
+            config: the recipe's `frozen`.
+            checkpoint: of the run that goes on: it holds the encoder that the run began with, while
+                the model that the recipe names may be another by now.
+        """
+        named = None if config.encoder == _DEFAULT else config.encoder
+        model = load_model(checkpoint or model_path(named))
+        net = dense_net(model).requires_grad_(False).eval()
+        return cls(net, model.config, _digest(net, model.config))
+
+    def settle(self, recipe: Recipe) -> Recipe:
+        """The recipe with the encoder's own settings, and pictures in the size that it knows."""
+        model = replace(recipe.model, encoder=self.config.encoder, picture=self.config.picture)
+        return replace(recipe, model=model)
+
+    def put_into(self, model: nn.Module) -> None:
+        """Gives a model this encoder, not to be trained."""
+        own = dense_net(model)
+        own.load_state_dict(self.net.state_dict())
+        own.requires_grad_(False)
+
+
+def dense_net(model: nn.Module) -> DenseNet:
+    """The convolutional network of a recogniser, whatever it calls it."""
+    found = [part for part in model.modules() if isinstance(part, DenseNet)]
+    if len(found) != 1:
+        raise ConfigError(f"{type(model).__name__}: has {len(found)} encoders to freeze, not one")
+    return found[0]
+
+
+def _digest(net: DenseNet, config: ModelConfig) -> str:
+    digest = hashlib.sha256(repr((config.encoder, config.picture)).encode())
+    for name, value in sorted(net.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().to(torch.float32).contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
