@@ -85,6 +85,54 @@ def recognize(
     raise typer.Exit(1 if failed else 0)
 
 
+class DirectionChoice(str, Enum):
+    """In which a model writes."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+
+
+@app.command()
+def explain(
+    picture: Annotated[Path, typer.Argument(help="A picture of a formula, or InkML.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
+    model: Annotated[
+        Path | None, typer.Option(help="A model folder or checkpoint; by default the shipped one.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Another model, to show side by side.")
+    ] = None,
+    latex: Annotated[
+        str | None, typer.Option(help="What to write, instead of what the model reads.")
+    ] = None,
+    direction: Annotated[
+        DirectionChoice, typer.Option(help="Write from left to right, or the other way.")
+    ] = DirectionChoice.FORWARD,
+    beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = _BEAM,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of the CPU; by default one for each core.")
+    ] = None,
+) -> None:
+    """Show where a model looked for each symbol, before and after correction."""
+    from posformer.explain import explain as show
+
+    shown = show(
+        picture,
+        output,
+        model=model,
+        against=against,
+        latex=latex,
+        direction=direction.value,
+        beam=beam,
+        threads=threads,
+    )
+    for note in shown.notes:
+        typer.echo(f"posformer: {note}", err=True)
+    for written in shown.latex:
+        typer.echo(written)
+    typer.echo(f"{shown.page}: written", err=True)
+
+
 @app.command()
 def export(
     source: Annotated[

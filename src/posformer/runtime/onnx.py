@@ -83,7 +83,7 @@ class OnnxStepModel:
     def attention(self, tokens: np.ndarray) -> list[LayerAttention]:
         """Where each layer looks while whole sequences are read; see `Attentive`."""
         names = [name for name in self._outputs if name.partition(".")[0] in _LOOKS]
-        values = self._run(names, tokens, self._start)
+        values = self._run(names, tokens, self._start) if names else []
         found = {name: value.numpy() for name, value in zip(names, values, strict=True)}
         layers = []
         for number in range(sum(name.startswith("attention.") for name in names)):
