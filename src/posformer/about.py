@@ -40,7 +40,7 @@ def _settings(folder: ModelFolder) -> list[tuple[str, str]]:
     return [
         ("architecture", config.name),
         ("encoder", f"growth {config.encoder.growth}, {layers} layers"),
-        ("decoder", f"width {config.decoder.width}, {config.decoder.layers} layers"),
+        ("decoder", config.decoder.describe()),
         ("directions", config.decoder.directions),
         ("words", str(len(folder.vocabulary.words))),
         ("files", f"{', '.join(folder.checksums)} ({size / 1e6:.1f} MB)"),

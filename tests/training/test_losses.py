@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from posformer.model.encoder import Features
-from posformer.model.posformer import TrainingOutput
+from posformer.model.interface import TrainingOutput
 from posformer.model.position import PositionLogits
 from posformer.training.batch import IGNORE, Batch
 from posformer.training.losses import all_losses, total_loss

@@ -5,20 +5,28 @@ Only the settings are imported here; the networks need PyTorch and are imported 
 
 from posformer.model.config import (
     ConfigError,
+    CountingDecoderConfig,
     DecoderConfig,
     EncoderConfig,
     ModelConfig,
+    MutualDecoderConfig,
+    OwnDecoderConfig,
     PictureConfig,
     PositionConfig,
+    RecurrentDecoderConfig,
     RefinementConfig,
 )
 
 __all__ = [
     "ConfigError",
+    "CountingDecoderConfig",
     "DecoderConfig",
     "EncoderConfig",
     "ModelConfig",
+    "MutualDecoderConfig",
+    "OwnDecoderConfig",
     "PictureConfig",
     "PositionConfig",
+    "RecurrentDecoderConfig",
     "RefinementConfig",
 ]

@@ -43,7 +43,7 @@ def write_decoder(model: PosFormer, path: Path, half: bool = False) -> None:
     for number, layer in enumerate(model.decoder.stack.layers):
         states = writer.layer(cast(_Layer, layer), states, number)
     scores = graph("LogSoftmax", graph.linear(model.decoder.head, states), axis=-1)
-    words, heads = len(model.vocabulary), model.config.decoder.heads
+    words, heads = len(model.vocabulary), model.settings.heads
     rows = ("pictures", "rows", "steps")
     outputs: dict[str, tuple[Value, Description]] = {
         "scores": (writer.by_row(scores, words), ("float", (*rows, words))),
@@ -62,8 +62,8 @@ class _Writer:
 
     def __init__(self, graph: Graph, model: PosFormer) -> None:
         self.graph, self.model = graph, model
-        self.heads = model.config.decoder.heads
-        self.head = model.config.decoder.width // self.heads
+        self.heads = model.settings.heads
+        self.head = model.settings.width // self.heads
         self.inputs: dict[Value, Description] = {
             "tokens": ("int64", ("pictures", "rows", "steps")),
             "origin": ("int64", ("all rows",)),
@@ -117,7 +117,7 @@ class _Writer:
         graph, decoder = self.graph, self.model.decoder
         symbols = graph("Gather", graph.weight(decoder.embed.weight), "tokens")
         symbols = graph.layer_norm(decoder.embed_norm, symbols)
-        width = self.model.config.decoder.width
+        width = self.model.settings.width
         frequencies, phases = (graph.numbers(table) for table in sine_table(width))
         places = graph("Unsqueeze", graph.floats(self.places), graph.ints(1))
         positions = graph("Sin", graph("Add", graph("Mul", places, frequencies), phases))

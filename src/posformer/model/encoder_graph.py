@@ -40,7 +40,7 @@ def write_encoder(model: PosFormer, path: Path, half: bool = False) -> None:
 
 def _cells(graph: Graph, model: PosFormer) -> Value:
     """Features of all cells of all pictures, (pictures · cells, width)."""
-    encoder, width = model.encoder, model.config.decoder.width
+    encoder, width = model.encoder, model.settings.width
     maps = graph.convolution(encoder.project, _dense_net(graph, encoder.net, "pictures"))
     cells = graph("Transpose", maps, perm=[0, 2, 3, 1])
     cells = graph("Add", cells, _cell_positions(graph, cells, width))

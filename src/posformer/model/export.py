@@ -9,17 +9,14 @@ from pathlib import Path
 
 import torch
 
-from posformer.model.decoder_graph import write_decoder
-from posformer.model.encoder_graph import write_encoder
-from posformer.model.folder import DECODER, ENCODER
-from posformer.model.posformer import PosFormer
+from posformer.model.interface import RecognitionModel
 
 __all__ = ["export_onnx"]
 
 
 @torch.no_grad()
-def export_onnx(model: PosFormer, folder: Path, *, half: bool = False) -> dict[str, Path]:
-    """Write `encoder.onnx` and `decoder.onnx`.
+def export_onnx(model: RecognitionModel, folder: Path, *, half: bool = False) -> dict[str, Path]:
+    """Write `encoder.onnx` and `decoder.onnx`, if the model has a way to.
 
     Args:
         model: what to write, in float32.
@@ -29,7 +26,4 @@ def export_onnx(model: PosFormer, folder: Path, *, half: bool = False) -> dict[s
     Returns:
         The paths by name.
     """
-    files = {ENCODER: folder / ENCODER, DECODER: folder / DECODER}
-    write_encoder(model, files[ENCODER], half)
-    write_decoder(model, files[DECODER], half)
-    return files
+    return model.write_onnx(folder, half)

@@ -1,49 +1,54 @@
 """PosFormer, put together; with other settings it is CoMER, BTTR or the plain Transformer."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from posformer.latex import Vocabulary
-from posformer.model.config import ConfigError, ModelConfig
-from posformer.model.decoder import Decoder, ImageMemory, LayerState
+from posformer.model.config import ConfigError, DecoderConfig, ModelConfig
+from posformer.model.decoder import Decoder, DecoderStack, ImageMemory, LayerState
 from posformer.model.encoder import Encoder, Features
+from posformer.model.folder import DECODER, ENCODER
+from posformer.model.interface import Look, RecognitionModel, TrainingOutput
 from posformer.model.position import PositionHead, PositionLogits
 
-__all__ = ["PosFormer", "TrainingOutput"]
+__all__ = ["PosFormer"]
 
 
-class TrainingOutput(NamedTuple):
-    """What the losses are made of."""
+class PosFormer(RecognitionModel):
+    """A DenseNet and a Transformer decoder with attention refinement; see `RecognitionModel`."""
 
-    logits: Tensor  # float (pictures, rows, steps, words)
-    position: PositionLogits | None
-    symbol_map: Tensor | None  # float (pictures, height, width, words): the symbol of each cell
-    attention: list[Tensor]  # a layer: float (pictures, rows, steps, heads, cells)
-    features: Features
+    word_axes: ClassVar[Mapping[str, int]] = {
+        **RecognitionModel.word_axes,
+        "decoder.embed.weight": 0,
+        "decoder.head.weight": 0,
+        "decoder.head.bias": 0,
+    }
 
-
-class PosFormer(nn.Module):
-    """A picture to tokens. `encode` and `step` are inference; `forward` is training."""
-
+    encoder: Encoder
     entity: Tensor  # float (words): 1 where a word's attention counts as coverage
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self.config, self.vocabulary = config, vocabulary
-        width = config.decoder.width
-        if width % 4 or width % config.decoder.heads:
+        super().__init__(config, vocabulary)
+        self.settings = settings = config.decoder_as(DecoderConfig)
+        width = settings.width
+        if width % 4 or width % settings.heads:
             raise ConfigError(f"decoder.width {width} is not a multiple of 4 and of decoder.heads")
         self.encoder = Encoder(config.encoder, width)
-        self.decoder = Decoder(config.decoder, len(vocabulary))
-        self.position = PositionHead(config.position, config.decoder) if config.position else None
+        self.decoder = Decoder(settings, len(vocabulary))
+        self.position: PositionHead | None = None
+        if config.position is not None:
+            own = DecoderStack(settings) if config.position.form == "separate" else None
+            self.position = PositionHead(config.position, width, own)
         self.symbol_map = nn.Linear(width, len(vocabulary)) if config.symbol_map else None
-        self.register_buffer("entity", _entities(config, vocabulary), persistent=False)
+        self.register_buffer("entity", _entities(settings, vocabulary), persistent=False)
 
-    def encode(self, pictures: Tensor, padding: Tensor) -> ImageMemory:
-        """The memory of pictures (pictures, 1, height, width); `padding` is true outside."""
-        return self.decoder.stack.remember(self.encoder(pictures, padding))
+    def remember(self, features: Features) -> ImageMemory:
+        """Keys and values of the pictures for every layer."""
+        return self.decoder.stack.remember(features)
 
     def step(
         self, tokens: Tensor, memory: ImageMemory, past: list[LayerState] | None
@@ -52,20 +57,15 @@ class PosFormer(nn.Module):
         logits, output = self.decoder(tokens, self._keep(tokens), memory, past)
         return logits.log_softmax(-1), output.kept
 
-    def forward(
-        self, pictures: Tensor, padding: Tensor, tokens: Tensor, identifiers: Tensor | None = None
+    def forward_decoder(
+        self,
+        features: Features,
+        tokens: Tensor,
+        identifiers: Tensor | None = None,
+        targets: Tensor | None = None,
     ) -> TrainingOutput:
-        """One pass with the true tokens fed in.
-
-        Args:
-            pictures: float (pictures, 1, height, width).
-            padding: bool (pictures, height, width), true outside the picture.
-            tokens: int64 (pictures, rows, steps), each row a direction.
-            identifiers: float (pictures, rows, steps, letters) of the tokens fed in, for the
-                forms of the position forest that take them.
-        """
-        features = self.encoder(pictures, padding)
-        memory = self.decoder.stack.remember(features)
+        """See `RecognitionModel.forward`."""
+        memory = self.remember(features)
         keep = self._keep(tokens)
         logits, output = self.decoder(tokens, keep, memory)
         position = self._position(output.states, identifiers, keep, memory, features)
@@ -89,22 +89,42 @@ class PosFormer(nn.Module):
             if own is None:
                 states = self.decoder.stack(embedded, keep, memory).states
             else:
+                assert isinstance(own, DecoderStack)
                 states = own(embedded, keep, own.remember(features)).states
         return self.position(states)
 
     def _keep(self, tokens: Tensor) -> Tensor:
         return self.entity[tokens]
 
-    @torch.no_grad()
-    def for_inference(self) -> "PosFormer":
-        """This model without its training-only parts, sharing the weights."""
-        self.position = self.symbol_map = None
-        return self.eval()
+    def looks(self, tokens: Tensor, memory: ImageMemory) -> list[Look]:
+        """Where each layer looks, before and after refinement."""
+        keep = self._keep(tokens)
+        _, output = self.decoder(tokens, keep, memory)
+        refinement = self.decoder.stack.refinement
+        found = []
+        for number, weights in enumerate(output.attention):
+            raw, correction = output.raw_attention[number], None
+            if refinement is not None and number > 0:
+                maps = torch.cat((output.attention[number - 1], raw), dim=3)
+                total, _ = refinement.accumulate(maps, keep, None)
+                correction = refinement(total, memory.padding)
+            found.append(Look(weights, raw, correction))
+        return found
+
+    def write_onnx(self, folder: Path, half: bool = False) -> dict[str, Path]:
+        """Write `encoder.onnx` and `decoder.onnx`."""
+        from posformer.model.decoder_graph import write_decoder
+        from posformer.model.encoder_graph import write_encoder
+
+        files = {ENCODER: folder / ENCODER, DECODER: folder / DECODER}
+        write_encoder(self, files[ENCODER], half)
+        write_decoder(self, files[DECODER], half)
+        return files
 
 
-def _entities(config: ModelConfig, vocabulary: Vocabulary) -> Tensor:
+def _entities(decoder: DecoderConfig, vocabulary: Vocabulary) -> Tensor:
     """1 for words whose attention counts as coverage, 0 for structure; float (words)."""
-    refinement = config.decoder.refinement
+    refinement = decoder.refinement
     structure = [
         refinement is not None and refinement.leaves_out(word) for word in vocabulary.words
     ]

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from posformer.model.config import DecoderConfig, PositionConfig
-from posformer.model.decoder import DecoderStack
+from posformer.model.config import PositionConfig
 
 __all__ = ["LETTERS", "PositionHead", "PositionLogits"]
 
@@ -28,17 +27,27 @@ class PositionHead(nn.Module):
 
     `heads` reads the recognition decoder's states; `shared` and `separate` embed the identifiers
     that are fed in and run them through the recognition decoder's layers or layers of their own.
+
+    Args:
+        config: the form, and how much is told apart.
+        width: of the states that the heads read.
+        stack: layers of a decoder of the model's own kind, for the form `separate`.
+        embedding: width of what those layers are fed; by default that of the states.
     """
 
-    def __init__(self, config: PositionConfig, decoder: DecoderConfig) -> None:
+    def __init__(
+        self,
+        config: PositionConfig,
+        width: int,
+        stack: nn.Module | None = None,
+        embedding: int | None = None,
+    ) -> None:
         super().__init__()
         self.form = config.form
-        width = decoder.width
         if config.form != "heads":
-            self.embed = nn.Sequential(
-                nn.Linear(config.length, width), nn.GELU(), nn.LayerNorm(width)
-            )
-        self.stack = DecoderStack(decoder) if config.form == "separate" else None
+            fed = embedding or width
+            self.embed = nn.Sequential(nn.Linear(config.length, fed), nn.GELU(), nn.LayerNorm(fed))
+        self.stack = stack
         self.level = _head(width, config.hidden, config.levels)
         self.letter = _head(width, config.hidden, len(LETTERS))
 

@@ -14,16 +14,15 @@ from torch import Tensor
 from posformer.latex import Vocabulary
 from posformer.model.config import ModelConfig
 from posformer.model.folder import ModelError, ModelFolder, open_folder, write_folder
-from posformer.model.posformer import PosFormer
+from posformer.model.interface import RecognitionModel
+from posformer.model.registry import create_model
 
 __all__ = ["load_model", "read_checkpoint", "save_model", "take_weights"]
 
 WEIGHTS = "model.safetensors"
-_WORD_ROWS = ("decoder.embed.weight", "decoder.head.weight", "decoder.head.bias")
-_MAP_ROWS = ("symbol_map.weight", "symbol_map.bias")
 
 
-def load_model(path: Path) -> PosFormer:
+def load_model(path: Path) -> RecognitionModel:
     """A model from a model folder or from a checkpoint that training left; ready for inference."""
     if path.is_dir():
         folder = open_folder(path)
@@ -41,7 +40,7 @@ def load_model(path: Path) -> PosFormer:
 
 
 def save_model(
-    model: PosFormer,
+    model: RecognitionModel,
     path: Path,
     info: Mapping[str, Any] | None = None,
     *,
@@ -60,7 +59,7 @@ def save_model(
     weights = {
         name: _stored(value, half)
         for name, value in model.state_dict().items()
-        if not name.startswith(("position.", "symbol_map."))
+        if not _is_training_only(name, model)
     }
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / WEIGHTS
@@ -69,7 +68,7 @@ def save_model(
         return write_folder(path, model.config, model.vocabulary, files, info or {})
 
 
-def take_weights(model: PosFormer, other: PosFormer) -> list[str]:
+def take_weights(model: RecognitionModel, other: RecognitionModel) -> list[str]:
     """Starts a model from another one's weights, word by word where vocabularies differ.
 
     Returns:
@@ -78,18 +77,26 @@ def take_weights(model: PosFormer, other: PosFormer) -> list[str]:
     own, given = model.state_dict(), other.state_dict()
     missing = []
     for name, value in own.items():
-        source = given.get(name)
-        if source is not None and name in _WORD_ROWS + _MAP_ROWS:
-            _take_rows(value, source, model.vocabulary, other.vocabulary)
+        source, axis = given.get(name), model.word_axes.get(name)
+        if source is not None and axis is not None and axis == other.word_axes.get(name):
+            rows, known = value.transpose(0, axis), source.transpose(0, axis)
+            if rows.shape[1:] == known.shape[1:]:
+                _take_rows(rows, known, model.vocabulary, other.vocabulary)
+                continue
         elif source is not None and source.shape == value.shape:
             value.copy_(source)
-        else:
-            missing.append(name)
+            continue
+        missing.append(name)
     return missing
+
+
+def _is_training_only(name: str, model: RecognitionModel) -> bool:
+    return name.split(".")[0] in model.training_only
 
 
 @torch.no_grad()
 def _take_rows(rows: Tensor, source: Tensor, words: Vocabulary, known: Vocabulary) -> None:
+    """Fill rows (words, …) from the rows of the same words in `source`."""
     special = len(words) - len(words.words)
     rows[:special] = source[:special]
     for word in words.words:
@@ -125,13 +132,11 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 def _build(
     config: ModelConfig, vocabulary: Vocabulary, weights: Mapping[str, Tensor], path: Path
-) -> PosFormer:
-    model = PosFormer(config, vocabulary)
+) -> RecognitionModel:
+    model = create_model(config, vocabulary)
     # A model folder has no training-only parts; they start anew when it is trained further.
     problems = model.load_state_dict(weights, strict=False)
-    lacking = [
-        name for name in problems.missing_keys if not name.startswith(("position.", "symbol_map."))
-    ]
+    lacking = [name for name in problems.missing_keys if not _is_training_only(name, model)]
     if lacking or problems.unexpected_keys:
         name = (lacking or problems.unexpected_keys)[0]
         raise ModelError(f"{path}: the weights do not fit its settings ({name})")

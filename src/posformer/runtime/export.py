@@ -11,7 +11,7 @@ import numpy as np
 from posformer.latex import Vocabulary
 from posformer.model.export import export_onnx
 from posformer.model.folder import CARD, ModelError, ModelFolder, open_folder
-from posformer.model.posformer import PosFormer
+from posformer.model.interface import RecognitionModel
 from posformer.model.weights import read_checkpoint, save_model
 from posformer.runtime.interface import DEFAULT_MODEL
 from posformer.runtime.onnx import OnnxRuntime
@@ -26,7 +26,7 @@ _SIZES = ((16, 16), (75, 230), (40, 96), (112, 33))  # of the pictures that are 
 
 
 def export_model(
-    model: PosFormer,
+    model: RecognitionModel,
     output: Path,
     info: Mapping[str, Any] | None = None,
     *,

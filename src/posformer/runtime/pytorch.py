@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from posformer.latex import Vocabulary
-from posformer.model.attention import Coverage
 from posformer.model.batching import pad_pictures
 from posformer.model.config import ModelConfig
-from posformer.model.decoder import ImageMemory, LayerState
 from posformer.model.folder import open_folder
-from posformer.model.posformer import PosFormer
+from posformer.model.interface import Nest, RecognitionModel
+from posformer.model.nest import map_tensors, tensors
 from posformer.model.weights import load_model
 from posformer.runtime.interface import LayerAttention
 
@@ -22,17 +21,18 @@ __all__ = ["PyTorchRuntime", "PyTorchStepModel", "State"]
 
 
 class State(NamedTuple):
-    """Where hypotheses stand: their pictures, and what the layers keep of their tokens."""
+    """Where hypotheses stand: their pictures, and what the model keeps of their tokens."""
 
-    memory: ImageMemory
-    kept: list[LayerState] | None  # None before the first token
+    memory: Nest
+    kept: Nest  # None before the first token
 
 
 class PyTorchStepModel:
     """The step interface of the search over pictures that are already encoded."""
 
-    def __init__(self, model: PosFormer, memory: ImageMemory) -> None:
+    def __init__(self, model: RecognitionModel, memory: Nest) -> None:
         self._model, self._memory = model, memory
+        self._device = next(tensors(memory)).device
 
     def start(self) -> State:
         """Before the first token of every picture."""
@@ -41,59 +41,38 @@ class PyTorchStepModel:
     @torch.inference_mode()
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
         """Log-probabilities (pictures, rows, steps, words) of what follows the tokens."""
-        fed = torch.from_numpy(np.ascontiguousarray(tokens)).to(state.memory.padding.device)
-        scores, kept = self._model.step(fed, state.memory, state.kept)
+        scores, kept = self._model.step(self._tensor(tokens), state.memory, state.kept)
         return scores.cpu().numpy(), State(state.memory, kept)
 
     @torch.inference_mode()
     def select(self, state: State, pictures: np.ndarray, rows: np.ndarray) -> State:
         """Keeps some pictures and, of each, some rows."""
-        device = state.memory.padding.device
-        chosen = torch.from_numpy(pictures).to(device)
-        memory = state.memory
-        if not np.array_equal(pictures, np.arange(memory.padding.shape[0])):
-            memory = ImageMemory(
-                [keys[chosen] for keys in memory.keys],
-                [values[chosen] for values in memory.values],
-                memory.padding[chosen],
-            )
-        if state.kept is None:
-            return State(memory, None)
-        index = chosen[:, None], torch.from_numpy(rows).to(device)
-        return State(memory, [_pick(layer, index) for layer in state.kept])
+        chosen, memory = self._tensor(pictures), state.memory
+        if not np.array_equal(pictures, np.arange(len(next(tensors(memory))))):
+            memory = map_tensors(lambda values: values[chosen], memory)
+        index = chosen[:, None], self._tensor(rows)
+        return State(memory, map_tensors(lambda values: values[index], state.kept))
 
     @torch.inference_mode()
     def attention(self, tokens: np.ndarray) -> list[LayerAttention]:
         """Where each layer looks while whole sequences are read; see `Attentive`."""
-        memory = self._memory
-        fed = torch.from_numpy(np.ascontiguousarray(tokens)).to(memory.padding.device)
-        keep = self._model.entity[fed]
-        _, output = self._model.decoder(fed, keep, memory)
-        refinement = self._model.decoder.stack.refinement
-        layers = []
-        for number, (weights, raw) in enumerate(
-            zip(output.attention, output.raw_attention, strict=True)
-        ):
-            correction = None
-            if refinement is not None and number > 0:
-                maps = torch.cat((output.attention[number - 1], raw), dim=3)
-                total, _ = refinement.accumulate(maps, keep, None)
-                correction = refinement(total, memory.padding).cpu().numpy()
-            layers.append(LayerAttention(weights.cpu().numpy(), raw.cpu().numpy(), correction))
-        return layers
+        return [
+            LayerAttention(
+                look.weights.cpu().numpy(),
+                look.raw.cpu().numpy(),
+                None if look.correction is None else look.correction.cpu().numpy(),
+            )
+            for look in self._model.looks(self._tensor(tokens), self._memory)
+        ]
 
-
-def _pick(layer: LayerState, index: tuple[Tensor, Tensor]) -> LayerState:
-    coverage = layer.coverage
-    if coverage is not None:
-        coverage = Coverage(coverage.total[index], coverage.pending[index])
-    return LayerState(layer.keys[index], layer.values[index], coverage)
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
 
 class PyTorchRuntime:
     """A model run by PyTorch; see `Runtime`."""
 
-    def __init__(self, model: PosFormer, info: dict[str, Any] | None = None) -> None:
+    def __init__(self, model: RecognitionModel, info: dict[str, Any] | None = None) -> None:
         self.model = model.for_inference()
         self.info = info or {}
 

@@ -43,7 +43,8 @@ class RecipeData(L.LightningDataModule):
         return self._loader(self._stream(self.examples.validation, 0.0, shuffle=False, rows=rows))
 
     def _rows(self, wanted: str) -> str:
-        return "forward" if self.recipe.model.decoder.directions == "forward" else wanted
+        one_way = self.recipe.model.decoder.trained_directions == "forward"
+        return "forward" if one_way else wanted
 
     def _stream(self, source: Any, corruption: float, **options: Any) -> BatchStream:
         collator = Collator(

@@ -5,7 +5,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from posformer.model.posformer import TrainingOutput
+from posformer.model.interface import TrainingOutput
 from posformer.training.batch import IGNORE, Batch
 from posformer.training.recipe import LossConfig
 
@@ -20,8 +20,10 @@ def all_losses(output: TrainingOutput, batch: Batch, config: LossConfig) -> dict
         parts["relative"] = _cross_entropy(output.position.letters, batch.letters)
     if output.symbol_map is not None and batch.cells is not None:
         parts["symbol_map"] = _symbol_map_loss(output.symbol_map, batch.cells, config.background)
-    if config.attention and batch.looks is not None:
+    if config.attention and output.attention and batch.looks is not None:
         parts["attention"] = _attention_loss(output.attention, batch.looks)
+    for name, loss in output.losses.items():
+        parts[name] = _mean(loss.total, loss.terms)
     return parts
 
 
@@ -34,8 +36,9 @@ def total_loss(parts: dict[str, Tensor], config: LossConfig, epoch: float = 0.0)
         "relative": config.relative,
         "symbol_map": config.symbol_map * faded,
         "attention": config.attention * faded,
+        **config.own,
     }
-    return torch.stack([weights[name] * part for name, part in parts.items()]).sum()
+    return torch.stack([weights.get(name, 1.0) * part for name, part in parts.items()]).sum()
 
 
 def _mean(total: Tensor, count: Tensor) -> Tensor:

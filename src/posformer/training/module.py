@@ -11,7 +11,8 @@ from torchmetrics import MeanMetric
 from posformer.errors import PosformerError
 from posformer.evaluation.metrics import TeacherForcedExpRate
 from posformer.latex import Vocabulary
-from posformer.model.posformer import PosFormer, TrainingOutput
+from posformer.model.interface import TrainingOutput
+from posformer.model.registry import create_model
 from posformer.training.batch import IGNORE, Batch
 from posformer.training.losses import all_losses, total_loss
 from posformer.training.recipe import OptimizerConfig, Recipe
@@ -29,7 +30,8 @@ class TrainingModule(L.LightningModule):
     def __init__(self, recipe: Recipe, vocabulary: Vocabulary, examples: int) -> None:
         super().__init__()
         self.recipe, self.vocabulary = recipe, vocabulary
-        self.model = PosFormer(recipe.model, vocabulary).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.model = create_model(recipe.model, vocabulary)
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.examples = examples  # of an epoch
         self.seen = 0  # examples of all epochs and processes so far: what the schedules go by
         self.batches_done = 0  # of this epoch
@@ -167,6 +169,7 @@ class TrainingModule(L.LightningModule):
             batch.padding,
             batch.tokens,
             batch.identifiers,
+            batch.targets,
         )
 
 

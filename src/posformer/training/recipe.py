@@ -93,6 +93,7 @@ class LossConfig:
     symbol_map: float = 1.0  # symbol of each cell (ink only)
     background: float = 0.15  # weight of cells without ink in it
     attention: float = 0.5  # attention on the ink of the symbol being written (ink only)
+    own: dict[str, float] = field(default_factory=dict)  # the model's own losses by name, else 1
     fade: float | None = None  # epoch at which the two ink losses have faded to nothing
     label_smoothing: float = 0.0
 
@@ -173,7 +174,18 @@ def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     base = values.pop("base", None)
     if base is None:
         return values
-    return _merged(_read(path.parent / str(base), (*above, path.resolve())), values)
+    below = _read(path.parent / str(base), (*above, path.resolve()))
+    return _merged(_of_the_same_model(below, values), values)
+
+
+def _of_the_same_model(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A base without its decoder where another model is named: they have no settings in common."""
+    old, new = base.get("model"), changes.get("model")
+    if not isinstance(old, dict) or not isinstance(new, dict) or "name" not in new:
+        return base
+    if new["name"] == old.get("name", ModelConfig.name):
+        return base
+    return {**base, "model": {key: value for key, value in old.items() if key != "decoder"}}
 
 
 def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import torch
 import yaml
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-from posformer.model.posformer import PosFormer
+from posformer.model.interface import RecognitionModel
 from posformer.model.weights import load_model, take_weights
 from posformer.training.allocator import keep_memory
 from posformer.training.callbacks import make_callbacks, say
@@ -80,7 +80,7 @@ def _quieten() -> None:
     logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
 
 
-def _take(module: TrainingModule, start: PosFormer) -> None:
+def _take(module: TrainingModule, start: RecognitionModel) -> None:
     new = take_weights(module.model, start)
     if new:
         parts = sorted({name.rsplit(".", 1)[0] for name in new})

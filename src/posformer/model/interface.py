@@ -1,0 +1,152 @@
+"""What a recogniser is to the rest of the program; every architecture is one of these.
+
+Training, search, evaluation and export know a recogniser by this interface alone. What it remembers
+of pictures and what it keeps of the tokens behind it are nests of tensors (tuples, lists, mappings,
+`None`) that only the model itself looks into.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from posformer.latex import Vocabulary
+from posformer.model.config import ModelConfig
+from posformer.model.encoder import Features
+from posformer.model.position import PositionLogits
+
+__all__ = ["Look", "Nest", "RecognitionModel", "SummedLoss", "TrainingOutput"]
+
+Nest = Any  # tensors, or tuples, lists and mappings of nests, or None
+_Model = TypeVar("_Model", bound="RecognitionModel")
+
+
+class SummedLoss(NamedTuple):
+    """A loss that a model brings along, over one batch; the trainer divides across processes."""
+
+    total: Tensor  # float ()
+    terms: Tensor  # float (), how many there are in it
+
+
+class TrainingOutput(NamedTuple):
+    """What the losses are made of."""
+
+    logits: Tensor  # float (pictures, rows, steps, words)
+    position: PositionLogits | None
+    symbol_map: Tensor | None  # float (pictures, height, width, words): the symbol of each cell
+    attention: list[Tensor]  # a layer: float (pictures, rows, steps, heads, cells)
+    features: Features
+    losses: Mapping[str, SummedLoss] = {}  # the model's own, by name; weighed by the recipe
+
+
+class Look(NamedTuple):
+    """Where one layer looks; tensors are float (pictures, rows, steps, heads, cells)."""
+
+    weights: Tensor  # that are used
+    raw: Tensor  # before refinement
+    correction: Tensor | None  # what refinement takes off the scores; None without
+
+
+class RecognitionModel(nn.Module, ABC):
+    """A picture to tokens: `encode` and `step` are inference, `forward` is training.
+
+    A model is made from its settings and its words, and has an `encoder`, a module that turns
+    pictures (pictures, 1, height, width) and their padding (pictures, height, width) into
+    `Features`, one cell for 16×16 pixels. Rows are hypotheses in search, and directions in
+    training: row 0 is left to right, row 1, if there is one, right to left.
+    """
+
+    training_only: ClassVar[tuple[str, ...]] = ("position", "symbol_map")  # absent at inference
+    # Parameters with an entry for each word, and along which axis: what a new vocabulary changes.
+    word_axes: ClassVar[Mapping[str, int]] = {"symbol_map.weight": 0, "symbol_map.bias": 0}
+
+    encoder: nn.Module
+
+    def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.config, self.vocabulary = config, vocabulary
+
+    def encode(self, pictures: Tensor, padding: Tensor) -> Nest:
+        """What `step` needs to know of pictures: tensors whose first axis counts pictures."""
+        return self.remember(self.encoder(pictures, padding))
+
+    @abstractmethod
+    def remember(self, features: Features) -> Nest:
+        """The same from the encoder's features."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, memory: Nest, past: Nest) -> tuple[Tensor, Nest]:
+        """Feed tokens and tell what follows each of them.
+
+        Args:
+            tokens: int64 (pictures, rows, steps).
+            memory: of the pictures.
+            past: what was kept of earlier steps; None at the start.
+
+        Returns:
+            Log-probabilities float (pictures, rows, steps, words), and what to keep: tensors whose
+            first axes count pictures and rows.
+        """
+
+    def forward(
+        self,
+        pictures: Tensor,
+        padding: Tensor,
+        tokens: Tensor,
+        identifiers: Tensor | None = None,
+        targets: Tensor | None = None,
+    ) -> TrainingOutput:
+        """One pass with the true tokens fed in.
+
+        Args:
+            pictures: float (pictures, 1, height, width).
+            padding: bool (pictures, height, width), true outside the picture.
+            tokens: int64 (pictures, rows, steps), each row a direction.
+            identifiers: float (pictures, rows, steps, letters) of the tokens fed in, for the
+                forms of the position forest that take them.
+            targets: int64 (pictures, rows, steps), the tokens to predict, negative where none is;
+                for models with losses of their own.
+        """
+        return self.forward_decoder(self.encoder(pictures, padding), tokens, identifiers, targets)
+
+    @abstractmethod
+    def forward_decoder(
+        self,
+        features: Features,
+        tokens: Tensor,
+        identifiers: Tensor | None = None,
+        targets: Tensor | None = None,
+    ) -> TrainingOutput:
+        """The part of `forward` behind the encoder, which may be frozen and its features stored."""
+
+    def looks(self, tokens: Tensor, memory: Nest) -> list[Look]:
+        """Where each layer looks while whole sequences are read; empty if the model cannot tell.
+
+        Args:
+            tokens: int64 (pictures, rows, steps), start token first.
+            memory: of the pictures.
+        """
+        return []
+
+    def write_onnx(self, folder: Path, half: bool = False) -> dict[str, Path]:
+        """Write what runs the model without PyTorch.
+
+        Args:
+            folder: where to.
+            half: store weights in half precision.
+
+        Returns:
+            `encoder.onnx` and `decoder.onnx` by name (see docs/own-model.md for what goes in and
+            out of them); nothing if only PyTorch can run the model.
+        """
+        return {}
+
+    @torch.no_grad()
+    def for_inference(self: _Model) -> _Model:
+        """This model without its training-only parts, sharing the weights."""
+        for name in self.training_only:
+            setattr(self, name, None)
+        return self.eval()
