@@ -8,11 +8,15 @@ import json
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from posformer.errors import PosformerError
+
+if TYPE_CHECKING:
+    from posformer.evaluation import Prediction
+    from posformer.evaluation.evaluate import EvaluationSet
 
 app = typer.Typer(
     name="posformer",
@@ -227,16 +231,34 @@ def forest(
 
 @app.command()
 def evaluate(
-    data: Annotated[Path, typer.Option("--data", help="A set of pictures or ink: zip or folder.")],
-    split: Annotated[str, typer.Option("--split", help="Which part of it, such as 2014.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", help="A set of pictures or ink: zip or folder.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", help="Which part of it, such as 2014.")
+    ] = None,
     model: Annotated[
         Path | None, typer.Option(help="A model folder or checkpoint; by default the shipped one.")
+    ] = None,
+    earlier: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Predictions made earlier; no model is run."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the measures there as JSON.")
     ] = None,
     predictions: Annotated[
         Path | None, typer.Option(help="Write every prediction there, one JSON object a line.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write a report there: index.html.")
+    ] = None,
+    errors: Annotated[int, typer.Option(min=0, help="Most errors that the report shows.")] = 200,
+    against: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Another model's predictions to compare.")
+    ] = None,
+    label_graphs: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write symLG files there, for LgEval.")
     ] = None,
     leave_out: Annotated[
         str | None, typer.Option(metavar="SPLIT", help="Leave out texts that occur in this split.")
@@ -254,39 +276,76 @@ def evaluate(
 ) -> None:
     """Measure a model on a data set: ExpRate, errors of at most 1, 2 and 3 tokens, CER."""
     from rich.console import Console
-    from rich.progress import track
 
     from posformer import evaluation
-    from posformer.evaluation.evaluate import open_set, predict
-    from posformer.runtime import load_runtime
-    from posformer.runtime.reading import search_options
+    from posformer.evaluation.evaluate import open_set
 
-    examples = open_set(data, split, leave_out, limit)
-    runtime = load_runtime(model, engine.value, threads)
-    options = search_options(runtime.config, beam, greedy=greedy)
-    progress = Console(stderr=True)
-    found = list(
-        track(
-            predict(runtime, examples, options),
-            "Reading",
-            total=len(examples),
-            console=progress,
-            transient=True,
-            disable=not progress.is_terminal,
-        )
-    )
+    if (data is None) != (split is None) or (data is None and earlier is None):
+        raise typer.BadParameter("give --data with --split, or --from", param_hint="--data")
+    if earlier is not None and model is not None:
+        raise typer.BadParameter("--from runs no model", param_hint="--model")
+    others = None if against is None else evaluation.read_predictions(against)
+    examples = open_set(data, split, leave_out, limit) if data and split else None
+    if examples is None or earlier is not None:
+        found, used_ink = evaluation.read_predictions(str(earlier)), False
+    else:
+        found, used_ink = _read_set(examples, model, engine, threads, beam, greedy)
+    truths, readings = [one.truth for one in found], [one.prediction for one in found]
+    scores = evaluation.evaluate_pairs(truths, readings)
+    comparison = None if others is None else evaluation.compare(found, others)
     if predictions is not None:
         evaluation.write_predictions(predictions, found)
-    scores = evaluation.evaluate_pairs(
-        [one.truth for one in found], [one.prediction for one in found]
-    )
     if output is not None:
         evaluation.write_scores(output, scores)
-    used_ink = bool(runtime.info.get("used_ink"))
+    if label_graphs is not None:
+        evaluation.write_label_graphs(label_graphs, found)
+    if report is not None:
+        options = evaluation.ReportOptions(
+            title=f"{data.name} {split}" if data else str(earlier),
+            split=split,
+            model=str(model or earlier or "the shipped model"),
+            other=str(against),
+            used_ink=used_ink,
+            most_errors=errors,
+        )
+        find = examples.find_picture if examples else None
+        evaluation.write_report(report, found, find, comparison, options)
     if markdown:
         typer.echo(evaluation.markdown_table(scores, split=split, used_ink=used_ink))
     else:
         Console().print(evaluation.rich_tables(scores, split=split, used_ink=used_ink))
+    if comparison is not None:
+        typer.echo(f"against {against}: {comparison.summary()}")
+
+
+def _read_set(
+    examples: "EvaluationSet",
+    model: Path | None,
+    engine: EngineChoice,
+    threads: int | None,
+    beam: int,
+    greedy: bool,
+) -> tuple[list["Prediction"], bool]:
+    """What a model reads in a data set, and whether it was trained with ink."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from posformer.evaluation.evaluate import predict
+    from posformer.runtime import load_runtime
+    from posformer.runtime.reading import search_options
+
+    runtime = load_runtime(model, engine.value, threads)
+    options = search_options(runtime.config, beam, greedy=greedy)
+    console = Console(stderr=True)
+    found = track(
+        predict(runtime, examples, options),
+        "Reading",
+        total=len(examples),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    return list(found), bool(runtime.info.get("used_ink"))
 
 
 @app.command()

@@ -1,5 +1,9 @@
-"""Measures, tables, files of predictions; `metrics`, which needs PyTorch, is imported by name."""
+"""Measures, tables, files of predictions, reports; `metrics` needs PyTorch: import it by name."""
 
+from posformer.evaluation.alignment import Pair, align
+from posformer.evaluation.comparison import Comparison, compare
+from posformer.evaluation.errors import ErrorCounts, Mistake, count_errors, find_mistake
+from posformer.evaluation.label_graphs import label_graph, write_label_graphs
 from posformer.evaluation.measures import (
     EvaluationError,
     Row,
@@ -13,19 +17,48 @@ from posformer.evaluation.predictions import (
     write_predictions,
     write_scores,
 )
+from posformer.evaluation.report import ReportOptions, report_page, write_report
+from posformer.evaluation.significance import (
+    Intervals,
+    bootstrap_difference,
+    bootstrap_intervals,
+    mcnemar,
+)
+from posformer.evaluation.symbols import Confusion, SymbolScore, count_confusions, score_symbols
 from posformer.evaluation.table import markdown_table, remarks, rich_tables
 
 __all__ = [
+    "Comparison",
+    "Confusion",
+    "ErrorCounts",
     "EvaluationError",
+    "Intervals",
+    "Mistake",
+    "Pair",
     "Prediction",
+    "ReportOptions",
     "Row",
     "Scores",
+    "SymbolScore",
+    "align",
+    "bootstrap_difference",
+    "bootstrap_intervals",
+    "compare",
+    "count_confusions",
+    "count_errors",
     "edit_distances",
     "evaluate_pairs",
+    "find_mistake",
+    "label_graph",
     "markdown_table",
+    "mcnemar",
     "read_predictions",
     "remarks",
+    "report_page",
     "rich_tables",
+    "score_symbols",
+    "write_label_graphs",
     "write_predictions",
+    "write_report",
     "write_scores",
 ]

@@ -1,15 +1,15 @@
 """Reads a whole data set with a model and keeps what it predicted."""
 
-import math
 import os
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 
 from posformer.data import DataError, drop_known_texts, list_splits, load_ink, open_pictures
 from posformer.evaluation.predictions import Prediction
 from posformer.ink import render
-from posformer.runtime import Runtime, read_pictures
+from posformer.runtime import Calibration, Runtime, confidences, read_pictures
 from posformer.search import SearchOptions
 
 __all__ = ["EvaluationSet", "open_set", "predict"]
@@ -27,6 +27,15 @@ class EvaluationSet:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def find_picture(self, name: str) -> np.ndarray | None:
+        """The picture of a name, uint8 (height, width), white ink on black; None without one."""
+        number = self._numbers.get(name)
+        return None if number is None else self.picture(number)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
 
 
 def open_set(
@@ -61,13 +70,15 @@ def open_set(
 def predict(
     runtime: Runtime, examples: EvaluationSet, options: SearchOptions
 ) -> Iterator[Prediction]:
-    """What a model reads in each picture; a picture without any reading gives an empty one."""
+    """What a model reads in each picture, as sure as `Recognizer` would be of it.
+
+    A picture without any reading gives an empty one.
+    """
+    calibration = Calibration.from_info(runtime.info)
     for first in range(0, len(examples), _TOGETHER):
         numbers = range(first, min(first + _TOGETHER, len(examples)))
         found = read_pictures(runtime, [examples.picture(number) for number in numbers], options)
         for number, best in zip(numbers, found, strict=True):
             tokens = runtime.vocabulary.decode(best[0].tokens) if best else []
-            score = math.exp(best[0].forward or best[0].score) if best else 0.0
-            yield Prediction(
-                examples.names[number], examples.captions[number], tuple(tokens), min(score, 1.0)
-            )
+            sure = confidences(best, calibration)[0] if best else 0.0
+            yield Prediction(examples.names[number], examples.captions[number], tuple(tokens), sure)

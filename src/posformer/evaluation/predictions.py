@@ -10,7 +10,7 @@ from typing import Any
 
 from posformer.evaluation.measures import EvaluationError, Scores
 
-__all__ = ["Prediction", "read_predictions", "write_predictions", "write_scores"]
+__all__ = ["Prediction", "read_predictions", "write_predictions", "write_scores", "write_whole"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Prediction:
 def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Prediction]) -> None:
     """Write predictions as JSON lines; the file is there whole or not at all."""
     lines = [json.dumps(_as_object(one), ensure_ascii=False) + "\n" for one in predictions]
-    _write_whole(Path(path), "".join(lines))
+    write_whole(Path(path), "".join(lines))
 
 
 def read_predictions(path: str | os.PathLike[str]) -> list[Prediction]:
@@ -51,7 +51,7 @@ def read_predictions(path: str | os.PathLike[str]) -> list[Prediction]:
 
 def write_scores(path: str | os.PathLike[str], scores: Scores) -> None:
     """Write measures as JSON; the file is there whole or not at all."""
-    _write_whole(Path(path), json.dumps(scores.to_json(), indent=2) + "\n")
+    write_whole(Path(path), json.dumps(scores.to_json(), indent=2) + "\n")
 
 
 def _as_object(prediction: Prediction) -> dict[str, Any]:
@@ -81,7 +81,8 @@ def _as_prediction(row: str, place: str) -> Prediction:
         raise EvaluationError(f"{place}: not a prediction: {error}") from error
 
 
-def _write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Write a text, and the folders to it; the file is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:

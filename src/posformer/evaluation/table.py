@@ -9,7 +9,17 @@ from rich.text import Text
 
 from posformer.evaluation.measures import Row, Scores
 
-__all__ = ["PAPER_ROWS", "PaperRow", "markdown_table", "remarks", "rich_tables"]
+__all__ = [
+    "HEADER",
+    "PAPER_ROWS",
+    "PaperRow",
+    "markdown_table",
+    "paper_remarks",
+    "range_text",
+    "remarks",
+    "rich_tables",
+    "table_lines",
+]
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,8 @@ PAPER_ROWS = (
     PaperRow("N3", "PosFormer", None, 34.08, 36.82, 40.30, 43.10),
 )
 
-_HEADER = ("model", "ExpRate", "≤1", "≤2", "≤3", "CER")
+HEADER = ("model", "ExpRate", "≤1", "≤2", "≤3", "CER")
+"""What the cells of `table_lines` are."""
 _NO_SCALE = "†"
 _OTHER_TOOL = "‡"
 
@@ -72,9 +83,9 @@ def rich_tables(
         used_ink: Whether the model saw the ink of the training set, which the paper's did not.
     """
     main = Table(title=f"{scores.count} expressions", title_justify="left")
-    for place, name in enumerate(_HEADER):
+    for place, name in enumerate(HEADER):
         main.add_column(name, justify="left" if place == 0 else "right")
-    own, *paper = _lines(scores, split, model)
+    own, *paper = table_lines(scores, split, model)
     main.add_row(*own, style="bold")
     for line in paper:
         main.add_row(*line)
@@ -87,10 +98,10 @@ def markdown_table(
     scores: Scores, *, split: str | None = None, model: str = "this model", used_ink: bool = False
 ) -> str:
     """Write the measures as Markdown; arguments as for `rich_tables`."""
-    own, *paper = _lines(scores, split, model)
+    own, *paper = table_lines(scores, split, model)
     own = tuple(f"**{cell}**" for cell in own)
     blocks = [
-        _markdown(_HEADER, [own, *paper]),
+        _markdown(HEADER, [own, *paper]),
         "\n".join(f"- {remark}" for remark in remarks(scores, split, used_ink=used_ink)),
         _markdown(("nested level", "count", "ExpRate"), _row_cells(scores.by_level)),
         _markdown(("tokens", "count", "ExpRate"), _row_cells(scores.by_length)),
@@ -101,10 +112,16 @@ def markdown_table(
 def remarks(scores: Scores, split: str | None = None, *, used_ink: bool = False) -> list[str]:
     """Say what a reader must know before comparing the rows of a table."""
     low, high = scores.exprate_interval
-    out = [
+    own = (
         f"95 % interval of ExpRate: {low:.2f} to {high:.2f}; "
         f"{scores.syntax_validity:.2f} % of the predictions are well-formed LaTeX."
-    ]
+    )
+    return [own, *paper_remarks(split, used_ink=used_ink)]
+
+
+def paper_remarks(split: str | None = None, *, used_ink: bool = False) -> list[str]:
+    """Say what keeps our row and the paper's from being measured alike."""
+    out: list[str] = []
     rows = _paper_rows(split)
     if used_ink:
         out.append("This model's training also used the ink of the training set; others did not.")
@@ -121,7 +138,9 @@ def _paper_rows(split: str | None) -> list[PaperRow]:
     return [row for row in PAPER_ROWS if row.split == split]
 
 
-def _lines(scores: Scores, split: str | None, model: str) -> list[tuple[str, ...]]:
+def table_lines(
+    scores: Scores, split: str | None = None, model: str = "this model"
+) -> list[tuple[str, ...]]:
     """Give the cells of the main table: the model's line, then the paper's."""
     measured = (scores.exprate, scores.le1, scores.le2, scores.le3)
     own = (model, *(f"{value:.2f}" for value in measured), f"{scores.cer:.4f}")
@@ -138,10 +157,11 @@ def _paper_cells(row: PaperRow) -> tuple[str, ...]:
 
 
 def _row_cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    return [(_range(row), str(row.count), f"{row.exprate:.2f}") for row in rows]
+    return [(range_text(row), str(row.count), f"{row.exprate:.2f}") for row in rows]
 
 
-def _range(row: Row) -> str:
+def range_text(row: Row) -> str:
+    """Spell the levels or lengths of a row."""
     return str(row.first) if row.first == row.last else f"{row.first}–{row.last}"
 
 
