@@ -1,6 +1,7 @@
 """Small models with random weights, for tests that need a network but not its knowledge."""
 
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,7 +14,11 @@ from posformer.model import (
     PositionConfig,
     RefinementConfig,
 )
+from posformer.model.interface import RecognitionModel
 from posformer.model.posformer import PosFormer
+from posformer.model.registry import create_model
+
+Model = TypeVar("Model", bound=RecognitionModel)
 
 # At this size threads that wait for each other cost far more than they give.
 torch.set_num_threads(1)
@@ -41,20 +46,38 @@ def tiny_config(**changes: object) -> ModelConfig:
 
 
 def tiny_model(seed: int = 0, config: ModelConfig | None = None) -> PosFormer:
-    """A model whose norms and statistics are not the identity, so that no part can hide."""
+    """A small PosFormer in which no part can hide."""
     torch.manual_seed(seed)
-    model = PosFormer(config or tiny_config(), VOCABULARY)
+    model = scrambled(PosFormer(config or tiny_config(), VOCABULARY))
     with torch.no_grad():
-        for name, value in model.state_dict().items():
-            if name.endswith("running_var"):
-                value.uniform_(0.5, 2.0)
-            elif name.endswith("running_mean"):
-                value.normal_(0, 0.2)
-            elif value.ndim == 1 and value.is_floating_point():
-                value.add_(torch.randn_like(value) * 0.2)
         if model.decoder.stack.refinement is not None:
             # Enough correction to change what is decoded.
             model.decoder.stack.refinement.norm.weight.mul_(3)
+    return model
+
+
+def tiny_recurrent(name: str, **changes: object) -> RecognitionModel:
+    """A small DWAP, ABM or CAN in which no part can hide."""
+    decoder: dict[str, object] = {"width": 24, "embedding": 20, "attention": 16, "dropout": 0.0}
+    decoder["coverage"] = [3, 5] if name == "abm" else [5]
+    if name == "can":
+        decoder |= {"counting_channels": 12, "counting_reduction": 4}
+    encoder = {"growth": 4, "layers": [1, 2, 1], "dropout": 0.0}
+    values = {"name": name, "encoder": encoder, "decoder": decoder, **changes}
+    torch.manual_seed(0)
+    return scrambled(create_model(ModelConfig.from_dict(values), VOCABULARY))
+
+
+@torch.no_grad()
+def scrambled(model: Model) -> Model:
+    """A model whose norms, biases and statistics are not the identity."""
+    for name, value in model.state_dict().items():
+        if name.endswith("running_var"):
+            value.uniform_(0.5, 2.0)
+        elif name.endswith("running_mean"):
+            value.normal_(0, 0.2)
+        elif value.ndim == 1 and value.is_floating_point():
+            value.add_(torch.randn_like(value) * 0.2)
     return model.eval()
 
 

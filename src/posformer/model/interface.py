@@ -60,14 +60,20 @@ class RecognitionModel(nn.Module, ABC):
     """
 
     training_only: ClassVar[tuple[str, ...]] = ("position", "symbol_map")  # absent at inference
-    # Parameters with an entry for each word, and along which axis: what a new vocabulary changes.
-    word_axes: ClassVar[Mapping[str, int]] = {"symbol_map.weight": 0, "symbol_map.bias": 0}
 
     encoder: nn.Module
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
+
+    @property
+    def word_axes(self) -> Mapping[str, int]:
+        """Parameters with an entry for each word, and along which axis.
+
+        They are filled word by word when a model starts from one with another vocabulary.
+        """
+        return {"symbol_map.weight": 0, "symbol_map.bias": 0}
 
     def encode(self, pictures: Tensor, padding: Tensor) -> Nest:
         """What `step` needs to know of pictures: tensors whose first axis counts pictures."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +20,6 @@ __all__ = ["PosFormer"]
 class PosFormer(RecognitionModel):
     """A DenseNet and a Transformer decoder with attention refinement; see `RecognitionModel`."""
 
-    word_axes: ClassVar[Mapping[str, int]] = {
-        **RecognitionModel.word_axes,
-        "decoder.embed.weight": 0,
-        "decoder.head.weight": 0,
-        "decoder.head.bias": 0,
-    }
-
     encoder: Encoder
     entity: Tensor  # float (words): 1 where a word's attention counts as coverage
 
@@ -45,6 +37,12 @@ class PosFormer(RecognitionModel):
             self.position = PositionHead(config.position, width, own)
         self.symbol_map = nn.Linear(width, len(vocabulary)) if config.symbol_map else None
         self.register_buffer("entity", _entities(settings, vocabulary), persistent=False)
+
+    @property
+    def word_axes(self) -> Mapping[str, int]:
+        """Parameters with an entry for each word, and along which axis."""
+        rows = ("decoder.embed.weight", "decoder.head.weight", "decoder.head.bias")
+        return {**super().word_axes, **dict.fromkeys(rows, 0)}
 
     def remember(self, features: Features) -> ImageMemory:
         """Keys and values of the pictures for every layer."""

@@ -1,0 +1,199 @@
+"""The recurrent decoder: two GRU cells around an attention that knows what it has covered.
+
+DWAP, ABM and CAN share it. Rows of a picture (its hypotheses in search) share what is projected
+from the picture. Steps depend on each other, so they are taken one by one, in training too.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from posformer.model.config import EncoderConfig, RecurrentDecoderConfig
+from posformer.model.encoder import DenseNet, Features
+from posformer.model.positions import cell_positions
+
+__all__ = [
+    "CoverageAttention",
+    "MapEncoder",
+    "RecurrentDecoder",
+    "RecurrentMemory",
+    "RecurrentOutput",
+    "RecurrentStack",
+    "RecurrentState",
+    "mean_inside",
+]
+
+
+class RecurrentMemory(NamedTuple):
+    """What the decoder needs of the pictures, projected once."""
+
+    keys: Tensor  # float (pictures, width of the attention, cells)
+    values: Tensor  # float (pictures, cells, width)
+    start: Tensor  # float (pictures, width): the state before the first symbol
+    counted: Tensor | None  # float (pictures, width): what was counted, for every step
+    padding: Tensor  # bool (pictures, height, width) of the feature map
+
+
+class RecurrentState(NamedTuple):
+    """What is kept of the steps behind."""
+
+    hidden: Tensor  # float (pictures, rows, width)
+    coverage: Tensor  # float (pictures, rows, cells): the attention so far, summed
+
+
+class RecurrentOutput(NamedTuple):
+    """What the decoder gives for a number of steps."""
+
+    states: Tensor  # float (pictures, rows, steps, width)
+    attention: Tensor  # float (pictures, rows, steps, 1, cells)
+    kept: RecurrentState
+
+
+class MapEncoder(nn.Module):
+    """DenseNet alone: its maps are the features."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.net = DenseNet(config)
+        self.width = self.net.channels
+
+    def forward(self, pictures: Tensor, padding: Tensor) -> Features:
+        """Features of a batch; see `DenseNet.forward` for the arguments."""
+        maps, padding = self.net(pictures, padding)
+        return Features(maps.permute(0, 2, 3, 1), padding)
+
+
+def mean_inside(cells: Tensor, padding: Tensor) -> Tensor:
+    """The mean (pictures, width) over the cells (pictures, rows, columns, width) of a picture."""
+    inside = (~padding)[..., None].to(cells.dtype)
+    return (cells * inside).sum((1, 2)) / inside.sum((1, 2))
+
+
+class CoverageAttention(nn.Module):
+    """Additive attention over cells that compares states, cells and what was looked at before.
+
+    With several kernels, coverage is seen near and far: ABM's attention aggregation.
+    """
+
+    def __init__(self, config: RecurrentDecoderConfig) -> None:
+        super().__init__()
+        width = config.attention
+        self.query = nn.Linear(config.width, width)
+        self.cover = nn.ModuleList(
+            nn.Conv2d(1, width, kernel, padding=kernel // 2, bias=False)
+            for kernel in config.coverage
+        )
+        self.score = nn.Linear(width, 1, bias=False)
+
+    def forward(self, hidden: Tensor, coverage: Tensor, memory: RecurrentMemory) -> Tensor:
+        """Weights (pictures, rows, cells) of hidden (pictures, rows, width)."""
+        pictures, rows, cells = coverage.shape
+        seen = coverage.reshape(pictures * rows, 1, *memory.padding.shape[1:])
+        covered = torch.stack([look(seen) for look in self.cover]).sum(0)
+        energy = covered.view(pictures, rows, -1, cells) + memory.keys[:, None]
+        energy = torch.tanh(energy + self.query(hidden)[..., None])
+        scores = (self.score.weight @ energy)[:, :, 0]
+        return scores.masked_fill(memory.padding.flatten(1)[:, None], float("-inf")).softmax(-1)
+
+
+class RecurrentStack(nn.Module):
+    """The recurrence over anything that is fed in: symbols, or identifiers of the position forest.
+
+    Args:
+        config: settings.
+        channels: of the features.
+        counts: length of the counting vector; None for a decoder that is told no counts.
+    """
+
+    def __init__(
+        self, config: RecurrentDecoderConfig, channels: int, counts: int | None = None
+    ) -> None:
+        super().__init__()
+        self.positions = config.positions
+        self.keys = nn.Linear(channels, config.attention)
+        self.values = nn.Linear(channels, config.width)
+        self.start = nn.Linear(channels, config.width)
+        self.counted = nn.Linear(counts, config.width) if counts is not None else None
+        self.read = nn.GRUCell(config.embedding, config.width)
+        self.attention = CoverageAttention(config)
+        self.look = nn.GRUCell(config.width, config.width)
+        self.state = nn.Linear(config.width, config.width)
+        self.fed = nn.Linear(config.embedding, config.width)
+
+    def remember(self, features: Features, counts: Tensor | None = None) -> RecurrentMemory:
+        """The memory of pictures, with the counts (pictures, words) of their symbols."""
+        padding = features.padding
+        cells = features.cells.flatten(1, 2)
+        keys = self.keys(cells)
+        if self.positions:
+            keys = keys + cell_positions(padding, keys.shape[-1]).flatten(1, 2).to(keys.dtype)
+        start = torch.tanh(self.start(mean_inside(features.cells, padding)))
+        counted = None
+        if self.counted is not None:
+            assert counts is not None, "this decoder is told what was counted"
+            counted = self.counted(counts)
+        keys = keys.transpose(1, 2).contiguous()
+        return RecurrentMemory(keys, self.values(cells), start, counted, padding)
+
+    def forward(
+        self, embedded: Tensor, memory: RecurrentMemory, past: RecurrentState | None = None
+    ) -> RecurrentOutput:
+        """States of new steps.
+
+        Args:
+            embedded: float (pictures, rows, steps, embedding), what is fed in.
+            memory: of the pictures.
+            past: what was kept of earlier steps; None at the start.
+        """
+        pictures, rows, steps, _ = embedded.shape
+        hidden, coverage = past or self._begin(memory, rows)
+        every: list[Tensor] = []
+        contexts: list[Tensor] = []
+        attention: list[Tensor] = []
+        for step in range(steps):
+            first = self.read(embedded[:, :, step].flatten(0, 1), hidden.flatten(0, 1))
+            weights = self.attention(first.view(pictures, rows, -1), coverage, memory)
+            context = weights @ memory.values
+            hidden = self.look(context.flatten(0, 1), first).view(pictures, rows, -1)
+            coverage = coverage + weights
+            every.append(hidden)
+            contexts.append(context)
+            attention.append(weights)
+        states = self.state(torch.stack(every, 2)) + self.fed(embedded) + torch.stack(contexts, 2)
+        if memory.counted is not None:
+            states = states + memory.counted[:, None, None]
+        looked = torch.stack(attention, 2)[..., None, :]
+        return RecurrentOutput(states, looked, RecurrentState(hidden, coverage))
+
+    def _begin(self, memory: RecurrentMemory, rows: int) -> RecurrentState:
+        hidden = memory.start[:, None].expand(-1, rows, -1)
+        return RecurrentState(
+            hidden, memory.values.new_zeros(*hidden.shape[:2], memory.keys.shape[2])
+        )
+
+
+class RecurrentDecoder(nn.Module):
+    """Symbol embedding, recurrence, and the linear layer over the vocabulary."""
+
+    def __init__(
+        self,
+        config: RecurrentDecoderConfig,
+        channels: int,
+        words: int,
+        counts: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.symbols = nn.Embedding(words, config.embedding)
+        self.stack = RecurrentStack(config, channels, counts)
+        self.classify = nn.Linear(config.width, words)
+        self.dropout = config.dropout
+
+    def forward(
+        self, tokens: Tensor, memory: RecurrentMemory, past: RecurrentState | None = None
+    ) -> tuple[Tensor, RecurrentOutput]:
+        """Logits (pictures, rows, steps, words) of the tokens that follow `tokens` (… steps)."""
+        output = self.stack(self.symbols(tokens), memory, past)
+        states = F.dropout(output.states, self.dropout, self.training)
+        return self.classify(states), output
