@@ -20,7 +20,7 @@ import posformer
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "posformer"
 PAPERS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-LIGHT_ROOMS = ["latex", "ink", "data", "search", "evaluation", "cli"]
+LIGHT_ROOMS = ["latex", "ink", "data", "search", "evaluation", "explain", "cli"]
 
 
 def text_of(name: str) -> str:

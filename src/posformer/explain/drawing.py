@@ -19,7 +19,7 @@ from posformer.explain.lettering import (
 from posformer.explain.looking import LayerLook, Looking
 from posformer.latex import is_structure
 
-__all__ = ["animate", "draw_frames", "draw_overview", "draw_symbols"]
+__all__ = ["animate", "draw_frames", "draw_overview", "draw_symbols", "in_few_colours"]
 
 _MARGIN, _GAP = 16, 12
 _LATEX, _SMALL = 20, 13  # sizes of letters
@@ -34,6 +34,7 @@ _ACCENT: Colour = (158, 0, 48)
 _WRONG: Colour = (190, 30, 30)
 _RULE: Colour = (226, 226, 232)
 
+_COLOURS = 255  # of a file; one more stays free for what does not change between frames
 _SECONDS, _LAST_SECONDS = 0.7, 2.5  # that a symbol is shown
 
 
@@ -244,14 +245,28 @@ def _motion_block(looking: Looking, layer: _Maps, place: int, wide: int) -> Imag
 
 
 def animate(frames: Sequence[Image.Image]) -> tuple[list[Image.Image], list[int]]:
-    """Frames in one set of at most 256 colours, and the milliseconds that each is shown."""
-    tall = Image.new("RGB", (frames[0].width, frames[0].height * len(frames)))
-    for number, frame in enumerate(frames):
-        tall.paste(frame, (0, number * frame.height))
-    palette = tall.quantize(256, dither=Image.Dither.NONE)
-    reduced = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    """Frames in one set of colours, and the milliseconds that each is shown."""
     times = [round(1000 * _SECONDS)] * (len(frames) - 1) + [round(1000 * _LAST_SECONDS)]
-    return reduced, times
+    return in_few_colours(frames), times
+
+
+def in_few_colours(images: Sequence[Image.Image]) -> list[Image.Image]:
+    """RGB images of one width in the colours that occur most; others take the nearest."""
+    joined = np.concatenate([np.asarray(image) for image in images])
+    packed = joined.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
+    found, inverse, counts = np.unique(packed, return_inverse=True, return_counts=True)
+    colours = np.stack([found >> 16, found >> 8 & 255, found & 255], axis=1).astype(np.int32)
+    kept = colours[np.argsort(-counts, kind="stable")[:_COLOURS]]
+    nearest = np.array([np.abs(kept - colour).sum(axis=1).argmin() for colour in colours])
+    reduced = nearest.astype(np.uint8)[inverse].reshape(packed.shape)
+    heights = np.cumsum([image.height for image in images])[:-1]
+    return [_with_palette(part, kept) for part in np.split(reduced, heights)]
+
+
+def _with_palette(numbers: np.ndarray, colours: np.ndarray) -> Image.Image:
+    image = Image.fromarray(numbers, "P")
+    image.putpalette(colours.astype(np.uint8).tobytes())
+    return image
 
 
 # Parts

@@ -9,7 +9,13 @@ import numpy as np
 from PIL import Image
 
 from posformer.errors import PosformerError
-from posformer.explain.drawing import animate, draw_frames, draw_overview, draw_symbols
+from posformer.explain.drawing import (
+    animate,
+    draw_frames,
+    draw_overview,
+    draw_symbols,
+    in_few_colours,
+)
 from posformer.explain.looking import Direction, ExplainError, LayerLook, Looking, look
 from posformer.explain.page import Section, page
 from posformer.latex import normalize, to_latex
@@ -141,8 +147,9 @@ def _write(
         _write_sheets(folder, place, telling),
         tuple(
             _saved(draw_overview(one), folder, f"{place}overview{ending}.png")
-            for one, ending in zip(lookings, endings, strict=False)
             if one.layers
+            else None
+            for one, ending in zip(lookings, endings, strict=False)
         ),
         _write_animation(folder, f"{place}attention.gif", telling),
         tuple(
@@ -153,8 +160,8 @@ def _write(
 
 
 def _saved(image: Image.Image, folder: Path, name: str) -> str:
-    # Few colours are enough for contours, and files stay small.
-    image.quantize(256, dither=Image.Dither.NONE).save(folder / name, optimize=True)
+    (reduced,) = in_few_colours([image])
+    reduced.save(folder / name, optimize=True)
     return name
 
 

@@ -21,7 +21,7 @@ class Section:
     readings: tuple[str, ...]  # the LaTeX that each of them reads by itself
     written: str  # the LaTeX that they were made to write
     sheets: tuple[str, ...]  # a picture for each token; none if no model tells where it looked
-    overviews: tuple[str, ...]  # one for each model that tells
+    overviews: tuple[str | None, ...]  # for each model; None if it does not tell
     animation: str | None
     numbers: tuple[str, ...]
 
@@ -52,10 +52,11 @@ def _section(section: Section, name: str) -> str:
         parts += ["<h2>Symbol by symbol</h2>", _image(section.animation, "where the model looked")]
     if section.sheets:
         parts += ["<h2>All layers</h2>", _strip(section, name)]
-        parts.append(f'<div class="wide"><img id="{name}" alt=""></div>')
-    for overview in section.overviews:
-        picture = _image(overview, "all symbols and layers")
-        parts += ["<h2>All symbols</h2>", f'<div class="wide">{picture}</div>']
+        parts.append(f'<img id="{name}" alt="">')
+    for looking, overview in zip(section.lookings, section.overviews, strict=True):
+        if overview is not None:
+            parts.append(f"<h2>All symbols: {escape(looking.model)}</h2>")
+            parts.append(_image(overview, "all symbols and layers"))
     parts += ["<h2>Numbers</h2>", *(_table(looking) for looking in section.lookings)]
     links = (f'<a href="{escape(file)}">{escape(file)}</a>' for file in section.numbers)
     parts.append(f'<p class="quiet">All attention weights, head by head: {", ".join(links)}')
