@@ -16,7 +16,7 @@ import numpy as np
 import typer
 
 from posformer.data.inkset import load_ink
-from posformer.data.synthesis import in_pixels
+from posformer.ink.align import in_pixels
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.bank import SymbolBank
 from posformer.ink.expression import (

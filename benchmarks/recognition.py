@@ -31,7 +31,8 @@ def pictures(arguments: argparse.Namespace) -> list[np.ndarray]:
         count = min(arguments.limit, len(source))  # evenly, since sets may be sorted by length
         places = np.linspace(0, len(source) - 1, count).astype(int)
         return [source.picture(int(place)) for place in places]
-    from posformer.data.synthesis import in_pixels, open_synthesizer
+    from posformer.data.synthesis import open_synthesizer
+    from posformer.ink.align import in_pixels
     from posformer.ink import render
 
     synthesizer = open_synthesizer()

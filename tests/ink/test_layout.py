@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from posformer.ink.align import inked_places
 from posformer.ink.bank import BankError
 from posformer.ink.expression import ExpressionError
 from posformer.ink.glyphs import own_bank
 from posformer.ink.layout import LayoutStyle, lay_out
 from posformer.ink.render import picture_strokes, render_aligned
-from posformer.latex import is_structure
 
 FORMULAS = [
     "x = \\frac { - b \\pm \\sqrt { b ^ { 2 } - 4 a c } } { 2 a }",
@@ -18,7 +18,10 @@ FORMULAS = [
     "f ^ { \\prime } ( x ) = \\sin \\theta \\cdot \\log _ { 2 } y \\ldots",
     "^ { 1 4 } C + x _ { 1 } _ { 2 }",
     "a = b \\\\ c = \\frac { 1 } { 2 } \\\\ d < e",
-    "\\{ \\begin{cases} x & y \\\\ z & w \\end{cases}",
+    "\\{ \\begin{matrix} x & y \\\\ z & w \\end{matrix}",
+    "\\begin{cases} x + y = 1 \\\\ x - y = 2 \\end{cases}",
+    "\\begin{Vmatrix} 1 & 2 \\\\ 3 & 4 \\end{Vmatrix}",
+    "\\begin{array} { l r } x & 1 \\\\ y & 2 \\end{array}",
     "( ( [ x ] ) | y |",
 ]
 SEEDS = range(4)
@@ -44,8 +47,9 @@ def _boxes(text, bank, seed=0, **style):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_token_with_ink_owns_strokes_and_every_stroke_has_one_owner(text, seed, bank):
     ink = lay_out(text.split(), bank, np.random.default_rng(seed))
-    for token, strokes in zip(ink.tokens, ink.alignment, strict=True):
-        assert bool(strokes) != is_structure(token) or token in ("[", "]"), token
+    assert [place for place, strokes in enumerate(ink.alignment) if strokes] == inked_places(
+        ink.tokens
+    )
     owned = [stroke for strokes in ink.alignment for stroke in strokes]
     assert sorted(owned) == list(range(len(ink.strokes)))
     assert all(np.isfinite(stroke).all() for stroke in ink.strokes)
@@ -144,6 +148,45 @@ def test_lines_stand_under_each_other(seed, bank):
     second = [box for place, box in boxes.items() if 4 <= place < 13]
     assert max(box[3] for box in first) < min(box[1] for box in second)
     assert max(box[3] for box in second) < boxes[max(boxes)][1]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_system_stands_behind_its_brace(seed, bank):
+    text = "\\begin{cases} x = 1 \\\\ y = 2 \\end{cases}"
+    boxes = _boxes(text, bank, seed)
+    brace = boxes.pop(0)
+    assert len(boxes) == 6
+    assert all(brace[2] < box[0] for box in boxes.values())
+    middles = [(box[1] + box[3]) / 2 for box in boxes.values()]
+    assert brace[1] < min(middles) and max(middles) < brace[3]
+
+
+@pytest.mark.parametrize(
+    ("environment", "left", "right"),
+    [("pmatrix", 1, 1), ("bmatrix", 1, 1), ("vmatrix", 1, 1), ("Vmatrix", 2, 2), ("matrix", 0, 0)],
+)
+def test_matrices_stand_between_their_fences(environment, left, right, bank):
+    tokens = f"\\begin{{{environment}}} 1 & 2 \\\\ 3 & 4 \\end{{{environment}}}".split()
+    boxes = _boxes(" ".join(tokens), bank, irregularity=0.0)
+    cells = [boxes[place] for place, token in enumerate(tokens) if token.isdigit()]
+    assert (0 in boxes, len(tokens) - 1 in boxes) == (bool(left), bool(right))
+    if left:
+        assert boxes[0][2] < min(cell[0] for cell in cells)
+        assert boxes[len(tokens) - 1][0] > max(cell[2] for cell in cells)
+    one, two, three, four = cells
+    assert max(one[2], three[2]) < min(two[0], four[0])
+    assert max(one[3], two[3]) < min(three[1], four[1])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_equations_are_aligned_at_their_sign(seed, bank):
+    text = "\\begin{aligned} a b c & = 1 \\\\ x & = 2 \\\\ & = 3 \\end{aligned}"
+    boxes = _boxes(text, bank, seed, slope=0.0)
+    signs = [boxes[place][0] for place, token in enumerate(text.split()) if token == "="]
+    left_sides = [boxes[place][2] for place, token in enumerate(text.split()) if token in "cx"]
+    x_height = 100.0
+    assert max(signs) - min(signs) < x_height
+    assert max(left_sides) < min(signs)
 
 
 def test_a_row_reads_from_left_to_right(bank):

@@ -22,6 +22,10 @@ from posformer.latex import LatexError, check, is_valid, normalize
         r"\hat { x }",
         r"\sum \limits _ { i } ^ { n } i",
         r"\begin{matrix} a & b \\ c & d \end{matrix}",
+        r"a = 1 \\ & = 2",
+        r"\begin{cases} x ^ { 2 } = 1 \\ ^ { 2 } x \end{cases}",
+        r"\frac { \begin{matrix} a \\ b \end{matrix} } { c }",
+        r"\begin{array} { l r } a & b \\ c & d \end{array}",
         "( ] [ )",
         r"\xrightarrow [ a ] { b }",
     ],
@@ -53,6 +57,9 @@ def test_captions_are_valid(tokens: str) -> None:
         (r"\begin{matrix} a", r"\begin{matrix}", 1),
         (r"\begin{matrix} a \end{cases}", r"\end{cases}", 3),
         (r"{ a \end{cases} }", r"\end{cases}", 3),
+        (r"\frac { a \\ b } { c }", r"\\", 4),
+        (r"\begin{matrix} x ^ { a & b } \end{matrix}", "&", 6),
+        (r"\sqrt [ 2 & ] { x }", "&", 4),
     ],
 )
 def test_faults_are_named_with_their_place(tokens: str, token: str, number: int) -> None:

@@ -5,7 +5,16 @@ from expressions import captions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posformer.latex import STRUCTURE_TOKENS, is_structure, normalize, to_latex, tokenize
+from posformer.latex import (
+    STRUCTURE_TOKENS,
+    fence_of,
+    in_lines,
+    is_structure,
+    normalize,
+    split_caption,
+    to_latex,
+    tokenize,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,3 +89,56 @@ def test_structure_tokens_have_no_ink() -> None:
 def test_any_text_can_be_cut(text: str) -> None:
     tokens = tokenize(text)
     assert all(token.split() == [token] for token in tokens)
+
+
+@pytest.mark.parametrize(
+    ("caption", "tokens"),
+    [
+        (r"\begin{cases} x \\ y \end{cases}", [r"\begin{cases}", "x", r"\\", "y", r"\end{cases}"]),
+        (r"\begin { cases } x \end { cases }", [r"\begin{cases}", "x", r"\end{cases}"]),
+        (r"\begin {align*} x & = 1", [r"\begin{align*}", "x", "&", "=", "1"]),
+        (r"x ^ { 2 }", ["x", "^", "{", "2", "}"]),
+    ],
+)
+def test_captions_keep_environments_in_one_token(caption: str, tokens: list[str]) -> None:
+    assert list(split_caption(caption)) == tokens
+    assert tokenize(caption) == tokens
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [
+        ("x + 1", "x+1"),
+        (r"a \\ b", r"\begin{array}{l}a\\b\end{array}"),
+        (r"a & = b \\ & = c", r"\begin{array}{ll}a&=b\\&=c\end{array}"),
+        (r"a \\ [ b ]", r"\begin{array}{l}a\\{}[b]\end{array}"),
+        (r"\begin{cases} a \\ b \end{cases}", r"\begin{cases}a\\b\end{cases}"),
+        (
+            r"\begin{cases} a & b \\ c & d \end{cases} \\ x",
+            r"\begin{array}{l}\begin{cases}a&b\\c&d\end{cases}\\x\end{array}",
+        ),
+        (r"\begin{array} a & b \\ c \end{array}", r"\begin{array}{ll}a&b\\c\end{array}"),
+        (r"\begin{array} { r } a \\ b \end{array}", r"\begin{array}{r}a\\b\end{array}"),
+        (r"\end{cases} a \\ b", r"\begin{array}{l}\end{cases}a\\b\end{array}"),
+    ],
+)
+def test_lines_outside_of_environments_get_one_so_that_latex_sets_them(
+    tokens: str, text: str
+) -> None:
+    assert to_latex(in_lines(tokens.split())) == text
+
+
+@pytest.mark.parametrize(
+    ("token", "symbols"),
+    [
+        (r"\begin{cases}", (r"\{",)),
+        (r"\end{cases}", ()),
+        (r"\begin{pmatrix}", ("(",)),
+        (r"\end{bmatrix*}", ("]",)),
+        (r"\begin{Vmatrix}", ("|", "|")),
+        (r"\begin{aligned}", ()),
+        ("x", ()),
+    ],
+)
+def test_some_environments_draw_a_fence(token: str, symbols: tuple[str, ...]) -> None:
+    assert fence_of(token) == symbols

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import accumulate
+from itertools import accumulate, cycle
 
 import numpy as np
 
@@ -34,8 +34,8 @@ Production = tuple[str, ...]
 
 _PAIRS = {"(": ")", "[": "]", "\\{": "\\}", "|": "|"}
 _SIGNS = ("+", "-", "\\pm", "\\times", "\\div", "\\cdot", "/", ",", ".", "\\prime")
-_RELATIONS = ("=", "<", ">", "\\leq", "\\geq", "\\neq", "\\rightarrow", "\\in")
-_OPERATORS = frozenset((*_SIGNS, *_RELATIONS))
+RELATIONS = ("=", "<", ">", "\\leq", "\\geq", "\\neq", "\\rightarrow", "\\in")
+_OPERATORS = frozenset((*_SIGNS, *RELATIONS))
 _GREEK = ("\\alpha", "\\beta", "\\gamma", "\\theta", "\\lambda", "\\mu", "\\pi", "\\sigma", "\\phi")
 _KINDS: tuple[frozenset[str], ...] = (
     frozenset("0123456789"),
@@ -101,13 +101,17 @@ class Grammar:
     ) -> Grammar:
         """Learn from captions; those with unpaired delimiters or words not wanted are left out.
 
+        Letters and digits that are not wanted give way to wanted ones of their kind first.
+
         Args:
             captions: Token sequences in caption form.
             vocabulary: The words that may be drawn; all by default.
         """
+        stand_ins = {} if vocabulary is None else _stand_ins(vocabulary)
         counts: dict[History, Counter[Production]] = defaultdict(Counter)
         lengths: dict[str, list[int]] = defaultdict(list)
-        for caption in captions:
+        for given in captions:
+            caption = [stand_ins.get(token, token) for token in given]
             if vocabulary is None or all(token in vocabulary for token in caption):
                 for slot, walk in _walks(caption):
                     _count(counts, slot, walk)
@@ -133,6 +137,13 @@ class Grammar:
         text = files("posformer.data").joinpath("formulas.txt").read_text(encoding="utf-8")
         lines = (line for line in text.splitlines() if line and not line.startswith("#"))
         return cls.fit((line.split() for line in lines), vocabulary)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """All words that can be drawn."""
+        productions = {part for choice in self.choices.values() for part in choice.productions}
+        parts = {part for production in productions for part in production}
+        return frozenset(part for part in parts if not _is_slot(part)).union(*self.alphabet)
 
     def sample(
         self,
@@ -282,6 +293,16 @@ class _Draft:
             else:
                 tokens += self.row(part, 0, high, pairs + 1)
         return tokens
+
+
+def _stand_ins(vocabulary: Container[str]) -> dict[str, str]:
+    """For letters and digits that are not wanted those of their kind that are, in turn."""
+    found: dict[str, str] = {}
+    for kind in _KINDS:
+        wanted = sorted(token for token in kind if token in vocabulary)
+        unwanted = sorted(kind.difference(wanted))
+        found |= dict(zip(unwanted, cycle(wanted), strict=False))
+    return found
 
 
 def _is_slot(part: str) -> bool:

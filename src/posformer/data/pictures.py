@@ -13,6 +13,7 @@ from posformer.data.files import DataError, Files, open_files
 from posformer.data.layouts import PICTURE_SUFFIXES, Split, find_splits, pick_split
 from posformer.ink.render import resample
 from posformer.ink.sizing import ink_box
+from posformer.latex import split_caption
 
 __all__ = [
     "DataError",
@@ -245,7 +246,7 @@ class _Labels:
         for line, row in enumerate(text.split("\n"), start=1):
             if row.strip():
                 name, *rest = row.split("\t" if "\t" in row else None, 1)
-                yield line, name.strip(), tuple(" ".join(rest).split())
+                yield line, name.strip(), split_caption(" ".join(rest))
 
 
 class _Pictures:

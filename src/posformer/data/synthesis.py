@@ -14,28 +14,31 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from posformer.data.arrangements import ENVIRONMENTS, arrange
 from posformer.data.grammar import Grammar
 from posformer.data.inkset import InkDrawing, InkSource, load_ink
+from posformer.data.pictures import list_splits, open_pictures
 from posformer.errors import PosformerError
+from posformer.ink.align import in_pixels, inked_places
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.bank import SymbolBank
 from posformer.ink.glyphs import own_bank
 from posformer.ink.inkml import inkml_bytes
 from posformer.ink.layout import NATURAL, LayoutStyle, lay_out
-from posformer.ink.render import picture_strokes, render_aligned
+from posformer.ink.render import render_aligned
 from posformer.latex import STRUCTURE_TOKENS, Vocabulary, complexity
 
 __all__ = [
     "SynthesisError",
     "SynthesisSource",
     "Synthesizer",
-    "in_pixels",
     "open_synthesizer",
     "read_range",
     "write_set",
 ]
 
 _NEW_TEXT_TRIES = 20
+_TRIES = 1000
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the archive of a seed is the same at any time of day
 
 
@@ -51,15 +54,22 @@ class Synthesizer:
     bank: SymbolBank
     levels: tuple[int, ...] = ()  # nested levels, drawn evenly; as the grammar has them if empty
     lines: tuple[int, int] = (1, 1)  # fewest and most lines
+    environments: tuple[str, ...] = ()  # that lines are set in, drawn evenly; bare lines if empty
     max_tokens: int = 60  # of a line
+    max_symbols: int | None = None  # with ink, of an expression
     style: LayoutStyle = NATURAL
     known: frozenset[tuple[str, ...]] = frozenset()  # texts that are not new
+    held_out: frozenset[tuple[str, ...]] = frozenset()  # texts that are never made
 
     def __post_init__(self) -> None:
         if not 1 <= self.lines[0] <= self.lines[1]:
             raise SynthesisError(f"lines {self.lines}: fewest and most, from 1, are needed")
         if any(level < 0 for level in self.levels):
             raise SynthesisError(f"levels {self.levels}: a nested level is 0 or more")
+        if unknown := set(self.environments) - ENVIRONMENTS:
+            raise SynthesisError(
+                f"environment '{min(unknown)}': known are {', '.join(sorted(ENVIRONMENTS))}"
+            )
 
     @classmethod
     def from_ink(
@@ -82,6 +92,16 @@ class Synthesizer:
         bank = own_bank()
         return cls(Grammar.own(_usable(bank, vocabulary)), bank)
 
+    @property
+    def words(self) -> frozenset[str]:
+        """All words that expressions can have."""
+        words = set(self.grammar.words)
+        if self.lines[1] > 1:
+            words.add("\\\\")
+        for environment in self.environments:
+            words |= {"=", "&", f"\\begin{{{environment}}}", f"\\end{{{environment}}}"}
+        return frozenset(words)
+
     def make(
         self,
         rng: np.random.Generator,
@@ -103,12 +123,26 @@ class Synthesizer:
         """
         if level is None and self.levels:
             level = self.levels[int(rng.integers(len(self.levels)))]
-        for _ in range(_NEW_TEXT_TRIES):
-            lines = int(rng.integers(self.lines[0], self.lines[1] + 1))
-            tokens = tuple(self.grammar.sample(rng, level, self.max_tokens, lines))
-            if tokens not in self.known and tokens not in seen:
-                break
-        return lay_out(tokens, self.bank, rng, self.style, name=name)
+        for attempt in range(_TRIES):
+            tokens = self._text(rng, level)
+            new = tokens not in self.known and tokens not in seen
+            if self._may_be(tokens, level) and (new or attempt >= _NEW_TEXT_TRIES):
+                return lay_out(tokens, self.bank, rng, self.style, name=name)
+        raise SynthesisError("no expression as small as asked for was found")
+
+    def _text(self, rng: np.random.Generator, level: int | None) -> tuple[str, ...]:
+        lines = int(rng.integers(self.lines[0], self.lines[1] + 1))
+        if not self.environments:
+            return tuple(self.grammar.sample(rng, level, self.max_tokens, lines))
+        environment = self.environments[int(rng.integers(len(self.environments)))]
+        return tuple(arrange(self.grammar, environment, rng, lines, self.max_tokens))
+
+    def _may_be(self, tokens: tuple[str, ...], level: int | None) -> bool:
+        if self.max_symbols is not None and len(inked_places(tokens)) > self.max_symbols:
+            return False
+        if self.environments and level is not None and complexity(tokens) != level:
+            return False
+        return tokens not in self.held_out
 
 
 def _usable(bank: SymbolBank, vocabulary: Collection[str] | None) -> frozenset[str]:
@@ -124,7 +158,10 @@ def open_synthesizer(
     *,
     levels: str = "",
     lines: str = "1",
+    environments: str = "",
     max_tokens: int = 60,
+    max_symbols: int | None = None,
+    leave_out: str | os.PathLike[str] | None = None,
 ) -> Synthesizer:
     r"""A synthesizer as it is asked for in words.
 
@@ -134,7 +171,10 @@ def open_synthesizer(
         vocabulary: A file of the words that may be used, one a line; `\\` always may.
         levels: Nested levels, such as `1-4`; any if empty.
         lines: Numbers of lines, such as `2-4`.
+        environments: What lines are set in, such as `cases,aligned,pmatrix`; nothing if empty.
         max_tokens: No more tokens than this in a line.
+        max_symbols: No more symbols with ink than this in an expression; None for any number.
+        leave_out: A set of pictures whose texts are not made.
     """
     words = None if vocabulary is None else Vocabulary.load(vocabulary).words
     if ink is None:
@@ -146,7 +186,17 @@ def open_synthesizer(
         synthesizer,
         levels=tuple(range(lowest, highest + 1)),
         lines=read_range(lines),
+        environments=tuple(environments.split(",")) if environments else (),
         max_tokens=max_tokens,
+        max_symbols=max_symbols,
+        held_out=frozenset() if leave_out is None else _texts(leave_out),
+    )
+
+
+def _texts(path: str | os.PathLike[str]) -> frozenset[tuple[str, ...]]:
+    """The captions of all splits of a set of pictures."""
+    return frozenset(
+        example.tokens for split in list_splits(path) for example in open_pictures(path, split)
     )
 
 
@@ -193,11 +243,6 @@ class SynthesisSource:
         source = copy(self.template)
         source.inks = [in_pixels(ink)]
         return source.draw(0, rng)
-
-
-def in_pixels(ink: AlignedInk) -> AlignedInk:
-    """Ink in the pixels of its CROHME picture."""
-    return replace(ink, strokes=picture_strokes(ink.strokes))
 
 
 def write_set(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -11,9 +12,9 @@ from posformer.ink.aligned import AlignedInk
 from posformer.ink.captions import Piece, label_token, mathml_pieces
 from posformer.ink.inkml import Ink, InkError
 from posformer.ink.render import picture_strokes
-from posformer.latex import is_structure
+from posformer.latex import fence_of, is_structure
 
-__all__ = ["align", "inked_places"]
+__all__ = ["align", "in_pixels", "inked_places"]
 
 _DOTS = frozenset({".", "\\cdot", "\\ldots", "\\cdots"})
 _ALIKE: tuple[frozenset[str], ...] = (
@@ -34,17 +35,26 @@ _SPELLINGS = {"\\tan": ("tan", "tg"), **dict.fromkeys(_DOTS, ("...",))}
 
 
 def inked_places(tokens: Sequence[str]) -> list[int]:
-    r"""Places of the tokens that have ink: all but structure, and the brackets of `\sqrt [ N ]`."""
+    r"""Places of the tokens that have ink.
+
+    All but structure, the brackets of `\sqrt [ N ]` and the columns of `\begin{array} { l r }`;
+    `\begin{cases}` has the ink of its brace.
+    """
+    columns_end = -1
     index_ends: list[bool] = []  # for every open bracket whether it holds the index of a root
     places = []
     for place, token in enumerate(tokens):
+        if token == "{" and place > 0 and tokens[place - 1] == "\\begin{array}":
+            columns_end = tokens.index("}", place) if "}" in tokens[place:] else -1
+        if place <= columns_end:
+            continue
         if token == "[":
             index_ends.append(place > 0 and tokens[place - 1] == "\\sqrt")
             silent = index_ends[-1]
         elif token == "]":
             silent = bool(index_ends) and index_ends.pop()
         else:
-            silent = is_structure(token)
+            silent = is_structure(token) and not fence_of(token)
         if not silent:
             places.append(place)
     return places
@@ -70,13 +80,30 @@ def align(ink: Ink, tokens: Sequence[str]) -> AlignedInk:
     matching.by_label(str.__eq__)
     matching.by_letters()
     matching.by_label(_alike)
-    return AlignedInk(
+    aligned = AlignedInk(
         name=ink.name,
         tokens=tuple(tokens),
-        strokes=picture_strokes(ink.strokes),
+        strokes=tuple(ink.strokes),
         alignment=matching.strokes(),
         writer=ink.writer,
     )
+    return in_pixels(aligned)
+
+
+def in_pixels(ink: AlignedInk) -> AlignedInk:
+    """Aligned ink in the pixels of its CROHME picture.
+
+    The fence of an environment is as high as all its lines together: it says nothing about the
+    size of the writing, and is not measured.
+    """
+    fences = {
+        stroke
+        for token, strokes in zip(ink.tokens, ink.alignment, strict=True)
+        if fence_of(token)
+        for stroke in strokes
+    }
+    measured = set(range(len(ink.strokes))) - fences if fences else ()
+    return replace(ink, strokes=picture_strokes(ink.strokes, measured))
 
 
 class _Matching:
@@ -176,4 +203,6 @@ class _Matching:
 
 
 def _alike(one: str, other: str) -> bool:
-    return one == other or any(one in words and other in words for words in _ALIKE)
+    if one == other or one in fence_of(other):
+        return True
+    return any(one in words and other in words for words in _ALIKE)

@@ -6,7 +6,7 @@ Nodes point at tokens by their place, so that ink stays tied to the tokens it wr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from posformer.errors import PosformerError
@@ -76,6 +76,9 @@ class Lines:
     """Lines under each other, each a list of cells that `&` keeps apart."""
 
     lines: tuple[tuple[Row, ...], ...]
+    begin: int | None = None  # the tokens of the environment around them, if there is one
+    end: int | None = None
+    columns: str = ""  # how an array aligns its cells: l, c and r
 
 
 Item: TypeAlias = Symbol | Fraction | Radical | Scripted | Group | Lines
@@ -166,15 +169,20 @@ class _Reader:
     def environment(self) -> Lines:
         opening = self.place
         self.place += 1
-        if self.tokens[opening] == "\\begin{array}" and self.peek() == "{":
-            self.group()  # the columns, which have no ink
+        columns = self.columns() if self.tokens[opening] == "\\begin{array}" else ""
         lines = self.lines()
-        token = self.peek()
-        if token is None or not token.startswith("\\end{"):
+        if self.peek() != self.tokens[opening].replace("\\begin", "\\end"):
             place = f"token {opening + 1} '{self.tokens[opening]}'"
             raise ExpressionError(f"{place}: an environment that is not closed")
         self.place += 1
-        return lines
+        return replace(lines, begin=opening, end=self.place - 1, columns=columns)
+
+    def columns(self) -> str:
+        """The letters behind the name of an array, which have no ink."""
+        start = self.place
+        if self.peek() == "{":
+            self.group()
+        return "".join(token for token in self.tokens[start : self.place] if token in "lcr")
 
     def scripted(self) -> Item:
         base = None if self.peek() in ("_", "^") else self.item()

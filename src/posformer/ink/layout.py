@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from posformer.ink.expression import (
     parse,
 )
 from posformer.ink.metrics import DELIMITERS, OPERATORS, reach
+from posformer.latex import fence_of
 
 AXIS = 0.52
 """Height of fraction bars and minus signs above the baseline."""
@@ -57,6 +59,35 @@ _GAPS: tuple[tuple[str, float], ...] = (
     ("ordinary", 0.4),
 )
 """Usual gap beside a kind of item; of two neighbours the kind listed first decides."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """How the cells of lines are set; lengths in x-heights."""
+
+    align: str  # l, c or r for each column, over and over
+    gap: float  # between columns
+    joint: float  # between a column set to the right and one set to the left: `x & = 1`
+    indent: float = 0.0  # how far lines stray to the right
+
+    def share(self, column: int) -> float:
+        """How much of the room beside a cell is at its left."""
+        return {"l": 0.0, "c": 0.5, "r": 1.0}[self.align[column % len(self.align)]]
+
+    def gaps(self, columns: int) -> list[float]:
+        """What lies behind each column."""
+        shares = [self.share(column) for column in range(columns + 1)]
+        return [self.joint if pair == (1.0, 0.0) else self.gap for pair in pairwise(shares)]
+
+
+_MATRIX = Table("c", gap=1.7, joint=1.7)
+_TABLES = {
+    "": Table("l", gap=0.6, joint=0.6, indent=0.5),
+    "cases": Table("l", gap=1.7, joint=1.7, indent=0.3),
+    "gathered": Table("c", gap=1.7, joint=1.7),
+    **dict.fromkeys(("aligned", "align", "split"), Table("rl", gap=1.7, joint=0.7)),
+}
+"""By environment; the bare lines of an expression have none, all others are matrices."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +212,7 @@ def _strokes(
     alignment: list[tuple[int, ...]] = [()] * tokens
     for piece in sorted(box.pieces, key=lambda piece: piece.place):
         points = np.rint((piece.points + np.array([piece.x, piece.y], np.float32)) @ turned)
-        alignment[piece.place] = tuple(range(len(strokes), len(strokes) + len(piece.lengths)))
+        alignment[piece.place] += tuple(range(len(strokes), len(strokes) + len(piece.lengths)))
         start = 0
         for length in piece.lengths:
             strokes.append(points[start : start + length])
@@ -218,22 +249,56 @@ class _Scribe:
         """Lines and their cells under each other; a single line stays as it is."""
         cells = [[self.row(row, size) for row in line] for line in lines.lines]
         if len(cells) == 1 and len(cells[0]) == 1:
-            return cells[0][0]
+            box = cells[0][0]
+        else:
+            box = _centred(self.grid(cells, self.table(lines), size), size)
+        if lines.begin is None or lines.end is None or not box.pieces:
+            return box
+        return self.fenced(lines.begin, lines.end, box, size)
+
+    def table(self, lines: Lines) -> Table:
+        """How the cells of lines are set."""
+        if lines.begin is None:
+            return _TABLES[""]
+        environment = self.tokens[lines.begin][len("\\begin{") : -1].rstrip("*")
+        table = _TABLES.get(environment, _MATRIX)
+        return replace(table, align=lines.columns) if lines.columns else table
+
+    def grid(self, cells: Sequence[Sequence[Box]], table: Table, size: float) -> Box:
+        """Cells in lines and columns."""
         widths = [0.0] * max(len(line) for line in cells)
         for line in cells:
             for column, cell in enumerate(line):
                 widths[column] = max(widths[column], cell.width)
+        gaps = [gap * size * self.factor(0.2) for gap in table.gaps(len(widths))]
         box, baseline = Box(), 0.0
         for number, line in enumerate(cells):
             if number:
                 gap = size * self.style.line_gap * self.factor(0.2)
                 baseline += gap - min(cell.top for cell in line)
-            x = abs(self.noise(0.5)) * size
-            for cell, width in zip(line, widths, strict=False):
-                box.put(cell, x, baseline)
-                x += width + 0.6 * size * self.factor(0.3)
+            x = abs(self.noise(table.indent)) * size
+            for column, (cell, width) in enumerate(zip(line, widths, strict=False)):
+                slack = (width - cell.width) * table.share(column)
+                stray = self.noise(0.15) * size if column else 0.0
+                box.put(cell, x + slack + stray, baseline)
+                x += width + gaps[column]
             baseline += max(cell.bottom for cell in line)
-        return _centred(box, size)
+        return box
+
+    def fenced(self, begin: int, end: int, inner: Box, size: float) -> Box:
+        """Lines between the delimiters of their environment: a brace, parentheses, bars."""
+        box, x = Box(), 0.0
+        top, bottom = inner.top, inner.bottom
+        gap = 0.45 * size * self.style.spacing
+        for symbol in fence_of(self.tokens[begin]):
+            fence = self.stretched(begin, symbol, (top, bottom), size)
+            box.put(fence, x, 0.0)
+            x = box.width + gap * self.factor(0.3)
+        box.put(inner, x, 0.0)
+        for symbol in fence_of(self.tokens[end]):
+            fence = self.stretched(end, symbol, (top, bottom), size)
+            box.put(fence, box.width + gap * self.factor(0.3), 0.0)
+        return box
 
     def row(self, row: Row, size: float) -> Box:
         box = Box()
@@ -322,7 +387,7 @@ class _Scribe:
         if token in DELIMITERS and inner:
             top, bottom = min(box.top for box in inner), max(box.bottom for box in inner)
             if bottom - top > 2.2 * size:
-                return self.stretched(place, top, bottom, size)
+                return self.stretched(place, token, (top, bottom), size)
         sample = self.bank.choose(token, self.rng, self.writer)
         usual = reach(token)
         scale = size / sample.unit * self.factor(self.style.size_jitter)
@@ -333,12 +398,13 @@ class _Scribe:
         rise = min(max(rise, usual.top - 0.3), usual.top + 0.3)
         return self.placed(place, sample, (scale, scale), -rise * size)
 
-    def stretched(self, place: int, top: float, bottom: float, size: float) -> Box:
+    def stretched(self, place: int, symbol: str, covered: tuple[float, float], size: float) -> Box:
         """A delimiter that covers a height, a little more or less at both ends."""
+        top, bottom = covered
         span = (bottom - top) * self.factor(0.06) + 0.1 * size
         middle = (top + bottom) / 2 + self.noise(0.06) * size
         sample = self.nearest(
-            self.tokens[place], lambda sample: abs(math.log(sample.relative_height * size / span))
+            symbol, lambda sample: abs(math.log(sample.relative_height * size / span))
         )
         plain, down = size / sample.unit, span / sample.height
         across = plain * min(max(down / plain, 0.7), 3.0) ** 0.4

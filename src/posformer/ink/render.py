@@ -8,7 +8,7 @@ to whole pixels, joined by lines one pixel wide, and every pixel grows into a 3 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -76,11 +76,14 @@ def natural_scale(strokes: Sequence[np.ndarray]) -> float:
     return unit * STROKE_HEIGHT / _stroke_height(grid)
 
 
-def picture_strokes(strokes: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+def picture_strokes(
+    strokes: Sequence[np.ndarray], measured: Collection[int] = ()
+) -> tuple[np.ndarray, ...]:
     """Ink in the pixels of its CROHME picture.
 
     Args:
         strokes: float (points, 2) each, in any unit.
+        measured: Places of the strokes that tell how large the writing is; all if empty.
 
     Returns:
         float32 (points, 2) each, not rounded; the smallest coordinates lie in [0, 1), so that
@@ -90,7 +93,8 @@ def picture_strokes(strokes: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     grid, _ = _on_grid(strokes)
     # Single precision, as the pictures were made: where a product should be a whole number, its
     # last bit decides between two pixels.
-    scale = np.float32(STROKE_HEIGHT / _stroke_height(grid))
+    telling = [points for place, points in enumerate(grid) if place in measured] or grid
+    scale = np.float32(STROKE_HEIGHT / _stroke_height(telling))
     scaled = [points.astype(np.float32) * scale for points in grid]
     corner = np.floor(np.min([points.min(axis=0) for points in scaled], axis=0))
     return tuple(_without_repeats(points - corner) for points in scaled)

@@ -11,7 +11,15 @@ from posformer.latex.forest import (
 )
 from posformer.latex.normalizer import normalize
 from posformer.latex.syntax import check, is_valid
-from posformer.latex.tokens import STRUCTURE_TOKENS, is_structure, to_latex, tokenize
+from posformer.latex.tokens import (
+    STRUCTURE_TOKENS,
+    fence_of,
+    in_lines,
+    is_structure,
+    split_caption,
+    to_latex,
+    tokenize,
+)
 from posformer.latex.vocabulary import Vocabulary
 
 __all__ = [
@@ -25,10 +33,13 @@ __all__ = [
     "complexity",
     "draw_forest",
     "encode_forest",
+    "fence_of",
     "identifier_codes",
+    "in_lines",
     "is_structure",
     "is_valid",
     "normalize",
+    "split_caption",
     "to_latex",
     "tokenize",
 ]

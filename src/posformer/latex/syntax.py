@@ -30,7 +30,8 @@ def check(tokens: Sequence[str]) -> None:
     r"""Check the syntax of tokens in caption form.
 
     Groups and environments pair up, scripts and commands have as many groups as they need, no base
-    has two scripts of a kind, and `\limits` stands between an operator and a script.
+    has two scripts of a kind, `\limits` stands between an operator and a script, and lines and
+    cells end in an environment or outside of all groups.
 
     Raises:
         LatexError: Names the first token at fault and its number.
@@ -70,6 +71,8 @@ class _Checker:
             self._script(at, row)
         elif token == r"\limits":
             self._limits(at, row)
+        elif token in ("&", r"\\") and row.closer in ("}", "]"):
+            raise self._error(at, "stands in a group, where no line or cell can end")
         else:
             row.scripts = set()
             self._base(at, row)
