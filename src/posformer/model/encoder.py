@@ -94,7 +94,11 @@ class DenseNet(nn.Module):
 
         Returns:
             Maps (pictures, channels, rows, columns) and their padding (pictures, rows, columns).
+            Such maps, with their padding, may also be given: what was computed before is not
+            computed again.
         """
+        if pictures.shape[1] == self.channels:
+            return pictures, padding
         maps = F.relu(self.stem_norm(self.stem(pictures)), inplace=True)
         maps = F.max_pool2d(maps, 2, ceil_mode=True)
         padding = _halved(_halved(padding))
