@@ -89,7 +89,12 @@ class CpuBudget(Callback):
         self._stop_in_time(trainer, module)
 
     def on_train_batch_end(
-        self, trainer: L.Trainer, module: L.LightningModule, *args: Any, **kwargs: Any
+        self,
+        trainer: L.Trainer,
+        module: L.LightningModule,
+        outputs: Any,
+        batch: Batch,
+        batch_idx: int,
     ) -> None:
         """Counts what was spent since the last batch, by all processes."""
         self._count(trainer, module)

@@ -85,10 +85,12 @@ class FeatureStore:
 
     def __getitem__(self, index: int) -> FeatureDrawing:
         tokens, end = self._captions[index], int(self._ends[index])
+        height, width = self._sizes[index].tolist()
         return FeatureDrawing(
             self._names[index],
             tokens,
-            *(int(side) for side in self._sizes[index]),
+            height,
+            width,
             boxes=None if self._boxes is None else self._boxes[end - len(tokens) : end],
             file=self._file,
             start=int(self._starts[index]),

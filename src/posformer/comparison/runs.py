@@ -1,0 +1,205 @@
+"""Trains and measures what is compared; started again it goes on where it stopped."""
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+from posformer.comparison.contenders import ComparisonError, Contender
+from posformer.data import list_splits
+from posformer.errors import PosformerError
+from posformer.evaluation import (
+    EvaluationError,
+    edit_distances,
+    read_predictions,
+    write_predictions,
+)
+from posformer.evaluation.evaluate import EvaluationSet, open_set, predict
+from posformer.evaluation.predictions import write_whole
+from posformer.model.weights import read_checkpoint
+from posformer.runtime.pytorch import PyTorchRuntime
+from posformer.runtime.reading import DEFAULT_BEAM, search_options
+from posformer.training.callbacks import say
+from posformer.training.run import train
+
+__all__ = ["Benchmark", "Result", "run_all"]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What all are measured on, and how they read it."""
+
+    data: str  # a set of pictures or ink
+    split: str
+    leave_out: str | None = None  # split whose texts are left out
+    limit: int | None = None  # only so many expressions
+    beam: int = DEFAULT_BEAM
+    greedy: bool = False
+
+    @classmethod
+    def of_first(cls, contenders: Sequence[Contender], **options: Any) -> "Benchmark":
+        """The validation set of the first recipe among the contenders."""
+        for recipe in (one.recipe for one in contenders if one.recipe is not None):
+            data = recipe.data
+            if data.pictures is not None and data.validation in list_splits(data.pictures):
+                return cls(data.pictures, data.validation, **options)
+            if data.ink is not None:
+                return cls(data.ink, data.validation, data.train, **options)
+        raise ComparisonError("no recipe names data to measure on; name some with --data")
+
+    def open(self) -> EvaluationSet:
+        """The expressions."""
+        return open_set(self.data, self.split, self.leave_out, self.limit)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one trained model reads."""
+
+    name: str
+    seed: int
+    distances: np.ndarray  # int64 (expressions), tokens that are wrong
+    parameters: int  # of what recognition needs
+    speed: float  # pictures in a second of CPU time
+    minutes: float | None  # of CPU time that its training took, where that is known
+
+
+def run_all(
+    contenders: Sequence[Contender],
+    benchmark: Benchmark,
+    output: Path,
+    *,
+    seeds: int = 1,
+    threads: int = 1,
+) -> Iterator[Result | PosformerError]:
+    """Trains, where that is to be done, and measures; one result after the other.
+
+    All contenders have their turn with one seed before the next seed's begin, so that there is
+    something to compare early. Nothing that was finished is done again.
+
+    Args:
+        contenders: what to compare.
+        benchmark: what to measure on.
+        output: folder of the runs and of what was measured.
+        seeds: how many times each recipe is trained.
+        threads: of the CPU, for reading.
+
+    Yields:
+        What was measured; or, for a contender that fails, why. The others have their turn still.
+
+    Raises:
+        ComparisonError: Before anything is trained, if a run that is there has other settings.
+    """
+    trials = [
+        (one, seed) for seed in range(seeds) for one in contenders if seed == 0 or one.model is None
+    ]
+    examples = benchmark.open()
+    for one, seed in trials:
+        _check_settings(one, seed, output)
+    for one, seed in trials:
+        try:
+            model = one.model or _trained(one, seed, output)
+            yield _measured(one, seed, model, benchmark, examples, output, threads)
+        except PosformerError as error:
+            yield ComparisonError(f"{one.name}, seed {seed}: {error}")
+
+
+def _run_folder(one: Contender, seed: int, output: Path) -> Path:
+    return output / "runs" / one.name / f"seed-{seed}"
+
+
+def _known(file: Path) -> dict[str, Any]:
+    """What was written about a run or a measurement; nothing if that was never finished."""
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def _check_settings(one: Contender, seed: int, output: Path) -> None:
+    if one.model is not None:
+        return
+    folder = _run_folder(one, seed, output)
+    began, wanted = _known(folder / "run.json").get("settings"), _plain(one.settings(seed))
+    if began is None or began == wanted:
+        return
+    other = [key for key in wanted["recipe"] if began["recipe"].get(key) != wanted["recipe"][key]]
+    what = ", ".join(other) or "encoder"
+    raise ComparisonError(f"{folder}: began with other settings ({what}); name another --output")
+
+
+def _plain(values: Any) -> Any:
+    return json.loads(json.dumps(values))
+
+
+def _trained(one: Contender, seed: int, output: Path) -> Path:
+    """The last checkpoint of a run, which is begun, taken up again, or finished already."""
+    assert one.recipe is not None
+    folder = _run_folder(one, seed, output)
+    last, about = folder / "last.ckpt", {"settings": one.settings(seed), "finished": True}
+    if not _known(folder / "run.json").get("finished"):
+        write_whole(folder / "run.json", json.dumps({**about, "finished": False}, indent=2))
+        recipe = replace(one.recipe, seed=one.recipe.seed + seed)
+        with contextlib.redirect_stdout(sys.stderr):  # stdout is for the table
+            say(f"{one.name}, seed {seed}: in {folder}")
+            train(recipe, folder, resume=last.exists())
+        write_whole(folder / "run.json", json.dumps(about, indent=2))
+    return last
+
+
+def _measured(
+    one: Contender,
+    seed: int,
+    model: Path,
+    benchmark: Benchmark,
+    examples: EvaluationSet,
+    output: Path,
+    threads: int,
+) -> Result:
+    about = output / benchmark.split / f"{one.name}-{seed}.json"
+    file = about.with_suffix(".jsonl")
+    state = (model / "config.json" if model.is_dir() else model).stat().st_mtime_ns
+    wanted = _plain({**asdict(benchmark), "model": str(model), "modified": state})
+    known = _known(about)
+    if known.get("measured") != wanted:
+        known = {"measured": wanted, **_read(model, benchmark, examples, file, threads)}
+        write_whole(about, json.dumps(known, indent=2))
+    predictions = read_predictions(file)
+    if [one.name for one in predictions] != examples.names:
+        raise EvaluationError(f"{file}: does not hold the expressions of {benchmark.data}")
+    distances = edit_distances(examples.captions, [one.prediction for one in predictions])
+    return Result(one.name, seed, distances, known["parameters"], known["speed"], known["minutes"])
+
+
+def _read(
+    model: Path, benchmark: Benchmark, examples: EvaluationSet, file: Path, threads: int
+) -> dict[str, Any]:
+    """Reads all pictures; gives what a table tells of a model beside its errors."""
+    runtime = PyTorchRuntime.load(model, threads)
+    options = search_options(runtime.config, benchmark.beam, greedy=benchmark.greedy)
+    console = Console(stderr=True)
+    began = time.process_time()
+    found = track(
+        predict(runtime, examples, options),
+        "Reading",
+        total=len(examples),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    write_predictions(file, found)
+    spent = time.process_time() - began
+    seconds = None if model.is_dir() else read_checkpoint(model)["posformer"].get("spent")
+    return {
+        "parameters": sum(weight.numel() for weight in runtime.model.parameters()),
+        "speed": len(examples) / spent,
+        "minutes": None if seconds is None else seconds / 60,
+    }

@@ -1,0 +1,110 @@
+"""`posformer compare` for real: trains, measures, prints; and goes on where it stopped."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from lightning import Callback, Trainer
+from typer.testing import CliRunner
+
+from posformer.cli import app
+from posformer.comparison import Benchmark, ComparisonError, Result, gather, run_all
+from posformer.errors import PosformerError
+from posformer.training import run as training
+
+
+def compared(*arguments: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["compare", *map(str, arguments)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout, done.stderr
+
+
+def checkpoints(output: Path) -> dict[str, int]:
+    return {
+        str(path.relative_to(output)): path.stat().st_mtime_ns for path in output.rglob("last.ckpt")
+    }
+
+
+def test_a_comparison_trains_all_prints_the_table_and_is_not_done_twice(
+    recipes: list[Path], given_model: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    options = ("--minutes", 0.002, "--seeds", 2, "--greedy", "--limit", 6, "--output", output)
+    code, table, progress = compared(*recipes, given_model, *options)
+    assert code == 0 and "plain-pf, seed 1" in progress
+    names = [line.split(" | ")[0].strip("| ") for line in table.splitlines()[2:5]]
+    assert names == ["plain", "plain-pf", "given"]
+    assert "(" in table.splitlines()[3] and "2 seeds" in table
+    assert (output / "train" / "table.md").read_text(encoding="utf-8").strip() == table.strip()
+    made = checkpoints(output)
+    assert set(made) == {
+        f"runs/{name}/seed-{seed}/last.ckpt" for name in ("plain", "plain-pf") for seed in (0, 1)
+    }
+    spent = torch.load(output / "runs/plain/seed-1/last.ckpt", weights_only=True)["posformer"]
+    assert spent["spent"] >= 0.12 and spent["recipe"]["seed"] == 1
+    # Again, with another setting of reading: nothing is trained.
+    code, again, _ = compared(*recipes, given_model, *options, "--limit", 5)
+    assert code == 0 and "5 expressions" in again
+    assert checkpoints(output) == made
+    # A finished run can be given by its folder.
+    code, _, _ = compared(
+        output / "runs/plain/seed-0", "--greedy", "--limit", 2, "-o", tmp_path / "other"
+    )
+    assert code == 0 and not (tmp_path / "other" / "runs").exists()
+    # Other settings would not be the same comparison.
+    with pytest.raises(ComparisonError, match=r"seed-0: began with other settings \(optimizer\)"):
+        compared(*recipes, "optimizer.clip=1.0", *options)
+
+
+class InterruptInSecondEpoch(Callback):
+    """Somebody presses Ctrl-C."""
+
+    def on_train_batch_end(self, trainer: Trainer, *_: object) -> None:
+        if trainer.current_epoch == 1:
+            raise KeyboardInterrupt
+
+
+def test_a_comparison_that_was_interrupted_goes_on_from_the_checkpoint(
+    recipes: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contenders = gather(recipes[:1], ["batch.max_pictures=4"], epochs=3)
+    benchmark = Benchmark.of_first(contenders, greedy=True, limit=2)
+    last = tmp_path / "out" / "runs" / "plain" / "seed-0" / "last.ckpt"
+    with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, SystemExit)):
+        usual = training.make_callbacks
+        patch.setattr(
+            training, "make_callbacks", lambda *given: [*usual(*given), InterruptInSecondEpoch()]
+        )
+        list(run_all(contenders, benchmark, tmp_path / "out"))
+    assert 10 <= seen(last) < 20
+    (result,) = run_all(contenders, benchmark, tmp_path / "out")
+    assert isinstance(result, Result)
+    assert seen(last) == 30
+
+
+def seen(checkpoint: Path) -> int:
+    return int(torch.load(checkpoint, weights_only=True)["posformer"]["seen"])
+
+
+def test_one_that_fails_does_not_keep_the_others_from_their_turn(
+    recipes: list[Path], tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("base: plain.yaml\nname: bad\noptimizer: {learning_rate: 1.0e+30}\nepochs: 9\n")
+    code, table, errors = compared(
+        bad, recipes[0], "--greedy", "--limit", 2, "-o", tmp_path / "out"
+    )
+    assert code == 1
+    assert "| plain |" in table and "| bad |" not in table
+    assert "posformer: bad, seed 0: the loss is" in errors
+
+
+def test_a_data_set_is_named_with_its_split(recipes: list[Path], small_set: Path) -> None:
+    code, _, errors = compared(*recipes, "--data", small_set)
+    assert code == 2 and "name both" in errors
+
+
+def test_without_a_recipe_there_must_be_data(given_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(PosformerError, match="--data"):
+        compared(given_model, "-o", tmp_path / "out")

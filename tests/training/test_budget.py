@@ -1,0 +1,73 @@
+"""A run that goes by CPU minutes: it ends in time, its rate has fallen to nothing, it can go on."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from posformer.latex import Vocabulary
+from posformer.model import ConfigError
+from posformer.training.module import TrainingModule
+from posformer.training.recipe import Recipe, load_recipe
+from posformer.training.run import train
+
+MINUTES = 0.03
+
+
+def budgeted(tiny_recipe: Path, *changes: str) -> Recipe:
+    budget = [f"minutes={MINUTES}", "epochs=1", "validate_every=1000", "data.limit=16"]
+    return load_recipe(tiny_recipe, [*budget, "optimizer.warmup=0", *changes])
+
+
+def state(run: Path) -> dict[str, float]:
+    return torch.load(run / "last.ckpt", weights_only=True)["posformer"]
+
+
+def test_a_run_ends_with_its_minutes_and_was_interrupted_without_harm(
+    tiny_recipe: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    # The clock ends the first start; the budget, which takes the place of epochs, the second.
+    module = train(budgeted(tiny_recipe, "max_minutes=0.001"), run)
+    early = state(run)
+    assert 0 < early["spent"] < 60 * MINUTES
+    assert module.spent == early["spent"]
+    recipe = budgeted(tiny_recipe)
+    module = train(recipe, run, resume=True)
+    late = state(run)
+    assert 60 * MINUTES <= late["spent"] < 60 * MINUTES + 2
+    assert late["seen"] > max(early["seen"], 16)
+    assert module.trainer.optimizers[0].param_groups[0]["lr"] < 0.1 * recipe.optimizer.learning_rate
+
+
+def test_the_learning_rate_goes_by_the_minutes_used(tiny_recipe: Path) -> None:
+    module = TrainingModule(budgeted(tiny_recipe), Vocabulary(["x"]), 16)
+    rates = []
+    for share in (0, 0.25, 0.5, 0.75, 1, 1.1):
+        module.spent = share * 60 * MINUTES
+        rates.append(module._rate())
+    assert rates == pytest.approx([1, 0.854, 0.5, 0.146, 0, 0], abs=1e-3)
+    module.seen = 10**6  # epochs do not count
+    assert module._rate() == pytest.approx(0, abs=1e-6)
+
+
+def test_a_run_that_had_its_minutes_does_nothing_more(tiny_recipe: Path, tmp_path: Path) -> None:
+    train(budgeted(tiny_recipe, "minutes=0.001"), tmp_path / "run")
+    before = state(tmp_path / "run")
+    module = train(budgeted(tiny_recipe, "minutes=0.001"), tmp_path / "run", resume=True)
+    assert (module.seen, module.spent) == (before["seen"], before["spent"])
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("minutes=0", "no time"),
+        ("optimizer.decay_from=3", "decay_from"),
+        ("frozen={variants: -1}", "variants"),
+    ],
+)
+def test_budgets_that_make_no_sense_are_named(
+    tiny_recipe: Path, change: str, complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"tiny\.yaml.*{complaint}"):
+        budgeted(tiny_recipe, change)
