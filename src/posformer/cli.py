@@ -428,6 +428,73 @@ def train(
 
 
 @app.command()
+def compare(
+    contenders: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG... [KEY=VALUE]...",
+            help="Recipes, finished runs, model folders; settings to change in all recipes.",
+        ),
+    ],
+    data: Annotated[
+        Path | None, typer.Option(help="Pictures or ink to measure on; by default validation.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Which part of it, such as 2014.")] = None,
+    leave_out: Annotated[
+        str | None, typer.Option(metavar="SPLIT", help="Leave out texts that occur in this split.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How often each recipe is trained.")] = 1,
+    minutes: Annotated[
+        float | None, typer.Option(help="CPU minutes to train each; by default as recipes say.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="The same in epochs.")] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Whom gains are over; by default the one without PF."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder of the runs and of the table.")
+    ] = Path("runs/compare"),
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many expressions.")] = None,
+    beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = _BEAM,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="The best token at every step: fastest.")
+    ] = False,
+    threads: Annotated[int, typer.Option(min=1, help="Of the CPU, to train and to read.")] = 1,
+) -> None:
+    """Train several recipes at one budget, and print the paper's table; go on where it stopped."""
+    from posformer.comparison import Benchmark, Result, gather, run_all, write_report
+
+    if (data is None) != (split is None):
+        raise typer.BadParameter("a data set has splits: name both", param_hint="--data, --split")
+    paths = [Path(one) for one in contenders if "=" not in one]
+    found = gather(
+        paths,
+        [one for one in contenders if "=" in one],
+        minutes=minutes,
+        epochs=epochs,
+        threads=threads,
+        baseline=baseline,
+    )
+    if data is not None and split is not None:
+        benchmark = Benchmark(str(data), split, leave_out, limit, beam, greedy)
+    else:
+        benchmark = Benchmark.of_first(found, limit=limit, beam=beam, greedy=greedy)
+    results: list[Result] = []
+    failed = False
+    for result in run_all(found, benchmark, output, seeds=seeds, threads=threads):
+        if isinstance(result, Result):
+            results.append(result)
+            table = write_report(found, results, benchmark, output)
+        else:
+            failed = True
+            typer.echo(f"posformer: {result}", err=True)
+    if results:
+        typer.echo(table)
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command()
 def synthesize(
     count: Annotated[int, typer.Option(min=1, help="How many expressions.")],
     output: Annotated[Path, typer.Option(dir_okay=False, help="The zip archive to write.")],
