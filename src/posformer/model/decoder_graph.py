@@ -29,7 +29,7 @@ def write_decoder(model: PosFormer, path: Path, half: bool = False) -> None:
         `keys.N`, `values.N` of the pictures as the encoder gives them; for every layer
         `past_keys.N`, `past_values.N` float (old rows, heads, past, width of a head), and for
         layers with refinement `total.N`, `pending.N` float (old rows, 2 · heads, cells).
-        At the start there is one old row, with no past, and coverage zero.
+        At the start there is one old row a picture, with no past, and coverage zero.
 
     Outputs:
         `scores` float (pictures, rows, steps, words), log-probabilities; `new_…` of all that is

@@ -15,7 +15,7 @@ from posformer.model.encoder import DenseNet, _Bottleneck, _Transition
 from posformer.model.graph import Description, Graph, Value
 from posformer.model.posformer import PosFormer
 
-__all__ = ["sine_table", "write_encoder"]
+__all__ = ["cell_positions", "dense_net", "sine_table", "write_encoder"]
 
 _TEMPERATURE = 10000.0
 
@@ -41,13 +41,14 @@ def write_encoder(model: PosFormer, path: Path, half: bool = False) -> None:
 def _cells(graph: Graph, model: PosFormer) -> Value:
     """Features of all cells of all pictures, (pictures · cells, width)."""
     encoder, width = model.encoder, model.settings.width
-    maps = graph.convolution(encoder.project, _dense_net(graph, encoder.net, "pictures"))
+    maps = graph.convolution(encoder.project, dense_net(graph, encoder.net, "pictures"))
     cells = graph("Transpose", maps, perm=[0, 2, 3, 1])
-    cells = graph("Add", cells, _cell_positions(graph, cells, width))
+    cells = graph("Add", cells, cell_positions(graph, cells, width))
     return graph("Reshape", graph.layer_norm(encoder.norm, cells), graph.ints(-1, width))
 
 
-def _dense_net(graph: Graph, net: DenseNet, pictures: Value) -> Value:
+def dense_net(graph: Graph, net: DenseNet, pictures: Value) -> Value:
+    """Maps (pictures, channels, rows, columns) of pictures (pictures, 1, height, width)."""
     maps = graph("Relu", graph.batch_norm(net.stem_norm, graph.convolution(net.stem, pictures)))
     halving = {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": int(not net.mask_padding)}
     maps = graph("MaxPool", maps, **halving)
@@ -66,7 +67,7 @@ def _dense_net(graph: Graph, net: DenseNet, pictures: Value) -> Value:
     return graph.batch_norm(net.final_norm, maps)
 
 
-def _cell_positions(graph: Graph, cells: Value, width: int) -> Value:
+def cell_positions(graph: Graph, cells: Value, width: int) -> Value:
     """Positions (rows, columns, width) of cells (pictures, rows, columns, width)."""
     frequencies, phases = sine_table(width // 2)
     nothing = np.zeros_like(frequencies)

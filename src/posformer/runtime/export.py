@@ -32,7 +32,7 @@ def export_model(
     *,
     half: bool = False,
     card: Path | None = None,
-) -> tuple[ModelFolder, float]:
+) -> tuple[ModelFolder, float | None]:
     """Write a complete model folder: weights, ONNX files, settings, vocabulary.
 
     Args:
@@ -44,7 +44,8 @@ def export_model(
         card: what people should know of the model, in Markdown; goes along as README.md.
 
     Returns:
-        The folder, and the largest difference of log-probabilities between ONNX and PyTorch.
+        The folder, and the largest difference of log-probabilities between ONNX and PyTorch; None
+        if the model has no way to write ONNX files, and only PyTorch can run it.
 
     Raises:
         ModelError: If the exported files compute something else; nothing is written then.
@@ -54,8 +55,11 @@ def export_model(
         model = model.half().float()
     with tempfile.TemporaryDirectory() as scratch:
         files = export_onnx(model, Path(scratch), half=half)
+        runs_without_pytorch = bool(files)
         if card is not None:
             files[CARD] = card
+        if not runs_without_pytorch:
+            return save_model(model, output, info, half=half, further=files), None
         trial = save_model(model, Path(scratch) / "trial", info, half=half, further=files)
         difference = largest_difference(PyTorchRuntime(model), OnnxRuntime(trial))
         if not difference <= TOLERANCE:

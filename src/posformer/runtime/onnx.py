@@ -1,4 +1,7 @@
-"""Runs a model for the search with ONNX Runtime; needs no PyTorch."""
+"""Runs a model for the search with ONNX Runtime; needs no PyTorch.
+
+It knows no architecture: the graphs' names and axes tell what there is to hand on.
+"""
 
 import os
 from collections.abc import Sequence
@@ -10,7 +13,7 @@ import onnxruntime as ort
 
 from posformer.latex import Vocabulary
 from posformer.model.batching import pad_pictures
-from posformer.model.config import DecoderConfig, ModelConfig
+from posformer.model.config import ModelConfig
 from posformer.model.folder import DECODER, ENCODER, ModelError, ModelFolder, open_folder
 from posformer.runtime.interface import LayerAttention
 
@@ -34,20 +37,64 @@ class State:
     changes `origin`, and the next step goes on from there.
     """
 
-    pictures: _Arrays  # keys, values and padding, as the decoder takes them
+    pictures: _Arrays  # what the encoder gave, and padding, as the decoder takes them
     memory: _Values  # the same, not copied
     kept: _Values  # of all rows of the step before
     origin: np.ndarray | None  # int64 (pictures, rows), which of those rows; None at the start
 
 
+class _Signature:
+    """What goes in and out of a decoder, by the names and axes of its graph.
+
+    What it gives out as `new_x` it takes in again at the next step, as `past_x` or `x`.
+    """
+
+    def __init__(self, decoder: ort.InferenceSession) -> None:
+        self.shapes: dict[str, list[str | int]] = {
+            given.name: given.shape for given in decoder.get_inputs()
+        }
+        self.outputs = [output.name for output in decoder.get_outputs()]
+        self.kept = {
+            name: self._taken_in_as(name.removeprefix("new_"))
+            for name in self.outputs
+            if name.startswith("new_")
+        }
+        steps = self.shapes["tokens"][2]
+        self.most_steps = steps if isinstance(steps, int) else None
+
+    def _taken_in_as(self, name: str) -> str:
+        return f"past_{name}" if f"past_{name}" in self.shapes else name
+
+    def at_start(self, given: _Arrays, pictures: int, cells: int) -> _Arrays:
+        """What the decoder takes in before the first token: one row a picture, without a past.
+
+        Args:
+            given: what the encoder tells of it; all else is zero.
+            pictures: how many there are.
+            cells: of their map.
+        """
+        sizes = {"old rows": pictures, "past": 0, "cells": cells}
+        return {
+            name: given[name] if name in given else np.zeros(self._sized(name, sizes), np.float32)
+            for name in self.kept.values()
+        }
+
+    def _sized(self, name: str, sizes: dict[str, int]) -> list[int]:
+        return [size if isinstance(size, int) else sizes[size] for size in self.shapes[name]]
+
+
 class OnnxStepModel:
     """The step interface of the search over pictures that are already encoded."""
 
-    def __init__(self, decoder: ort.InferenceSession, pictures: _Arrays, kept: _Arrays) -> None:
-        self._decoder = decoder
+    def __init__(
+        self,
+        decoder: ort.InferenceSession,
+        signature: _Signature,
+        pictures: _Arrays,
+        kept: _Arrays,
+    ) -> None:
+        self._decoder, self._signature = decoder, signature
         self._start = State(pictures, _values(pictures), _values(kept), None)
-        self._outputs = [output.name for output in decoder.get_outputs()]
-        self._kept = [name for name in self._outputs if name.startswith("new_")]
 
     def start(self) -> State:
         """Before the first token of every picture."""
@@ -55,21 +102,32 @@ class OnnxStepModel:
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
         """Log-probabilities (pictures, rows, steps, words) of what follows the tokens."""
+        (scores,), state = self._steps(tokens, state, ["scores"])
+        return scores, state
+
+    def _steps(
+        self, tokens: np.ndarray, state: State, outputs: list[str]
+    ) -> tuple[list[np.ndarray], State]:
+        """Some outputs for all steps, in as many pieces as memory or the decoder asks for."""
         most = max(1, _MAP_NUMBERS // (tokens[..., 0].size * state.pictures["padding"][0].size))
+        most = self._signature.most_steps or most
         if tokens.shape[-1] <= most:
-            return self._step(tokens, state)
+            return self._step(tokens, state, outputs)
         parts = []
         for start in range(0, tokens.shape[-1], most):
-            scores, state = self._step(tokens[..., start : start + most], state)
-            parts.append(scores)
-        return np.concatenate(parts, axis=2), state
+            found, state = self._step(tokens[..., start : start + most], state, outputs)
+            parts.append(found)
+        return [np.concatenate(pieces, axis=2) for pieces in zip(*parts, strict=True)], state
 
-    def _step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
-        scores, *kept = self._run(["scores", *self._kept], tokens, state)
+    def _step(
+        self, tokens: np.ndarray, state: State, outputs: list[str]
+    ) -> tuple[list[np.ndarray], State]:
+        kept = self._signature.kept
+        values = self._run([*outputs, *kept], tokens, state)
         rows = np.arange(tokens.shape[0] * tokens.shape[1]).reshape(tokens.shape[:2])
-        names = (_taken_in_as(name) for name in self._kept)
-        state = replace(state, kept=dict(zip(names, kept, strict=True)), origin=rows)
-        return scores.numpy(), state
+        found, held = values[: len(outputs)], values[len(outputs) :]
+        state = replace(state, kept=dict(zip(kept.values(), held, strict=True)), origin=rows)
+        return [value.numpy() for value in found], state
 
     def select(self, state: State, pictures: np.ndarray, rows: np.ndarray) -> State:
         """Keeps some pictures and, of each, some rows."""
@@ -77,18 +135,20 @@ class OnnxStepModel:
             chosen = {name: array[pictures] for name, array in state.pictures.items()}
             state = replace(state, pictures=chosen, memory=_values(chosen))
         if state.origin is None:
-            return state
+            chosen = {name: value.numpy()[pictures] for name, value in state.kept.items()}
+            return replace(state, kept=_values(chosen))
         return replace(state, origin=state.origin[pictures[:, None], rows])
 
     def attention(self, tokens: np.ndarray) -> list[LayerAttention]:
         """Where each layer looks while whole sequences are read; see `Attentive`."""
-        names = [name for name in self._outputs if name.partition(".")[0] in _LOOKS]
-        values = self._run(names, tokens, self._start) if names else []
-        found = {name: value.numpy() for name, value in zip(names, values, strict=True)}
+        given = self._signature.outputs
+        names = [name for name in given if name.partition(".")[0] in _LOOKS]
+        arrays, _ = self._steps(tokens, self._start, names)
+        found = dict(zip(names, arrays, strict=True))
         layers = []
         for number in range(sum(name.startswith("attention.") for name in names)):
             weights = found[f"attention.{number}"]
-            refined = f"new_total.{number}" in self._outputs
+            refined = f"new_total.{number}" in given
             raw = found.get(f"raw_attention.{number}", None if refined else weights)
             layers.append(LayerAttention(weights, raw, found.get(f"correction.{number}")))
         return layers
@@ -96,7 +156,8 @@ class OnnxStepModel:
     def _run(self, outputs: list[str], tokens: np.ndarray, state: State) -> list[ort.OrtValue]:
         origin = state.origin
         if origin is None:
-            origin = np.zeros(tokens.shape[:2], np.int64)
+            pictures, rows = tokens.shape[:2]
+            origin = np.repeat(np.arange(pictures), rows)
         given = _values({"tokens": tokens, "origin": origin.reshape(-1)})
         inputs = {**state.memory, **state.kept, **given}
         found: list[ort.OrtValue] = self._decoder.run_with_ort_values(outputs, inputs)
@@ -111,12 +172,6 @@ def _values(arrays: _Arrays) -> _Values:
     }
 
 
-def _taken_in_as(output: str) -> str:
-    """Under which name the next step takes in what this step gives out."""
-    name = output.removeprefix("new_")
-    return f"past_{name}" if name.startswith(("keys.", "values.")) else name
-
-
 class OnnxRuntime:
     """A model run by ONNX Runtime; see `Runtime`. May be used from several threads at once."""
 
@@ -125,6 +180,7 @@ class OnnxRuntime:
         self._folder = folder
         self._encoder = _open_session(folder.file(ENCODER), threads)
         self._decoder = _open_session(folder.file(DECODER), threads)
+        self._signature = _Signature(self._decoder)
 
     @classmethod
     def load(cls, path: Path, threads: int | None = None) -> "OnnxRuntime":
@@ -151,10 +207,11 @@ class OnnxRuntime:
             batch, _ = pad_pictures([picture], self.config.encoder.mask_padding)
             sizes.append((-(-batch.shape[2] // _CELL), -(-batch.shape[3] // _CELL)))
             encoded.append(self._encoder.run(None, {"pictures": batch}))
-        names = [output.name for output in self._encoder.get_outputs()]
-        joined = _join(names, encoded, sizes)
-        cells = joined["padding"][0].size
-        return OnnxStepModel(self._decoder, joined, _nothing_kept(self.config.decoder, cells))
+        joined = _join(self._encoder.get_outputs(), encoded, sizes)
+        padding = joined["padding"]
+        kept = self._signature.at_start(joined, len(padding), padding[0].size)
+        memory = {name: array for name, array in joined.items() if name not in kept}
+        return OnnxStepModel(self._decoder, self._signature, memory, kept)
 
 
 def _open_session(path: Path, threads: int | None) -> ort.InferenceSession:
@@ -180,18 +237,24 @@ def _cores() -> int:
 
 
 def _join(
-    names: Sequence[str], encoded: Sequence[list[np.ndarray]], sizes: Sequence[tuple[int, int]]
+    outputs: Sequence[ort.NodeArg],
+    encoded: Sequence[list[np.ndarray]],
+    sizes: Sequence[tuple[int, int]],
 ) -> _Arrays:
-    """Keys and values of pictures of different sizes as arrays over one map, and its padding."""
+    """What the encoder gave for pictures of different sizes, over one map, and its padding."""
     height, width = np.max(sizes, axis=0)
     padding = np.ones((len(sizes), height, width), bool)
     for number, (rows, columns) in enumerate(sizes):
         padding[number, :rows, :columns] = False
     joined: _Arrays = {"padding": padding}
-    for place, name in enumerate(names):
+    for place, output in enumerate(outputs):
         parts = [arrays[place] for arrays in encoded]
-        axis = 3 if name.startswith("keys.") else 2  # which counts cells
-        joined[name] = parts[0] if len(parts) == 1 else _on_one_map(parts, ~padding, axis)
+        if len(parts) == 1:
+            joined[output.name] = parts[0]
+        elif "cells" in output.shape:
+            joined[output.name] = _on_one_map(parts, ~padding, output.shape.index("cells"))
+        else:
+            joined[output.name] = np.concatenate(parts)
     return joined
 
 
@@ -199,22 +262,7 @@ def _on_one_map(parts: Sequence[np.ndarray], inside: np.ndarray, axis: int) -> n
     shape = list(parts[0].shape)
     shape[0], shape[axis] = len(parts), inside[0].size
     joined = np.zeros(shape, np.float32)
+    before = (slice(None),) * (axis - 1)
     for number, part in enumerate(parts):
-        cells = np.flatnonzero(inside[number])
-        if axis == 3:
-            joined[number][..., cells] = part[0]
-        else:
-            joined[number][:, cells] = part[0]
+        joined[number][(*before, np.flatnonzero(inside[number]))] = part[0]
     return joined
-
-
-def _nothing_kept(config: DecoderConfig, cells: int) -> _Arrays:
-    """What the decoder takes in before the first token: one row without a past."""
-    kept: _Arrays = {}
-    nothing = np.zeros((1, config.heads, 0, config.width // config.heads), np.float32)
-    unseen = np.zeros((1, 2 * config.heads, cells), np.float32)
-    for number in range(config.layers):
-        kept[f"past_keys.{number}"] = kept[f"past_values.{number}"] = nothing
-        if config.refinement is not None and number > 0:
-            kept[f"total.{number}"] = kept[f"pending.{number}"] = unseen
-    return kept
