@@ -157,6 +157,9 @@ def export(
 
     model = load_model(source)
     folder, difference = export_model(model, output, known_of(source), half=half, card=card)
+    if difference is None:
+        typer.echo(f"{folder.path}: written; this model brings no ONNX graphs, PyTorch runs it")
+        return
     typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")
     if "calibration" not in folder.info:
         typer.echo("its confidence is not calibrated; `posformer calibrate` does that")
@@ -504,7 +507,16 @@ def synthesize(
     ink_split: Annotated[str, typer.Option(help="Which part of the ink.")] = "train",
     levels: Annotated[str, typer.Option(help="Nested levels, such as 1-4; any if empty.")] = "",
     lines: Annotated[str, typer.Option(help="Numbers of lines, such as 2-4.")] = "1",
+    environments: Annotated[
+        str, typer.Option(help="What lines are set in, such as cases,aligned,pmatrix.")
+    ] = "",
     max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a line.")] = 60,
+    max_symbols: Annotated[
+        int | None, typer.Option(min=1, help="Most symbols of an expression.")
+    ] = None,
+    leave_out: Annotated[
+        Path | None, typer.Option(metavar="SET", help="A set whose texts are not made.")
+    ] = None,
     vocabulary: Annotated[
         Path | None, typer.Option(help="A file of the words that may be used, one a line.")
     ] = None,
@@ -518,7 +530,15 @@ def synthesize(
     from posformer.data.synthesis import open_synthesizer, write_set
 
     synthesizer = open_synthesizer(
-        ink, ink_split, vocabulary, levels=levels, lines=lines, max_tokens=max_tokens
+        ink,
+        ink_split,
+        vocabulary,
+        levels=levels,
+        lines=lines,
+        environments=environments,
+        max_tokens=max_tokens,
+        max_symbols=max_symbols,
+        leave_out=leave_out,
     )
     console = Console(stderr=True)
     expressions = write_set(output, synthesizer, count, seed, split)
@@ -547,13 +567,20 @@ def serve(
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="Another site whose pages may ask; may be repeated."),
     ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST", help="A name it goes by beside its own; may be repeated."),
+    ] = None,
 ) -> None:
     """Serve the web page to write on, and the HTTP interface."""
     from posformer.recognizer import Recognizer
-    from posformer.serve import Settings, create_app
+    from posformer.serve import Settings, create_app, names_of
     from posformer.serve import serve as listen
 
-    settings = Settings(workers, batch, requests, timeout, beam=beam, origins=tuple(cors or ()))
+    names = names_of(host, name or ())
+    settings = Settings(
+        workers, batch, requests, timeout, beam=beam, origins=tuple(cors or ()), hosts=names
+    )
     site = create_app(Recognizer.load(model, threads=threads), settings)
     listen(site, host, port, lambda address: typer.echo(f"{address} (Ctrl-C stops)"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -14,17 +15,17 @@ from typing import Any, cast
 import numpy as np
 
 from posformer.errors import PosformerError
-from posformer.ink.cleanup import NoInkError, clean, split_lines
+from posformer.ink.cleanup import NoInkError, clean, split_lines, split_strokes
 from posformer.ink.inkml import InkError, read_inkml
 from posformer.ink.loading import PictureSource, load_picture
 from posformer.ink.render import picture_strokes, render
-from posformer.latex import to_latex
+from posformer.latex import in_lines, to_latex
 from posformer.runtime.calibration import Calibration, confidences
 from posformer.runtime.interface import Engine, Runtime, load_runtime
 from posformer.runtime.reading import DEFAULT_BEAM, read_pictures, search_options
 from posformer.search import Hypothesis, SearchOptions
 
-__all__ = ["Alternative", "Recognition", "Recognizer", "Source", "Strokes"]
+__all__ = ["Alternative", "Recognition", "Recognizer", "Source", "Strokes", "is_inkml", "prepare"]
 
 # Strokes of points (x, y), y down, in any unit.
 Strokes = Sequence[Sequence[Sequence[float]]] | Sequence[np.ndarray]
@@ -82,7 +83,12 @@ class Recognition:
     @property
     def markdown(self) -> str:
         """The reading as a formula in Markdown."""
-        return f"$${self.latex}$$" if self.lines else f"${self.latex}$"
+        return f"$${self.latex}$$" if self._is_display else f"${self.latex}$"
+
+    @property
+    def _is_display(self) -> bool:
+        """Whether it has several lines, and so stands apart from the text."""
+        return bool(self.lines) or _LINE_BREAK in self.tokens
 
     @property
     def mathml(self) -> str:
@@ -90,7 +96,8 @@ class Recognition:
         from latex2mathml.converter import convert
 
         try:
-            return str(convert(self.latex, display="block" if self.lines else "inline"))
+            display = "block" if self._is_display else "inline"
+            return str(convert(_as_arrays(self.latex), display=display))
         except Exception:  # it raises anything at all on LaTeX that is not balanced
             text = html.escape(self.latex)
             return (
@@ -211,7 +218,7 @@ class Recognizer:
         sure = confidences(hypotheses, self.calibration)
         for hypothesis, confidence in zip(hypotheses, sure, strict=True):
             tokens = tuple(self.runtime.vocabulary.decode(hypothesis.tokens, skip_special=True))
-            readings.append(Alternative(to_latex(tokens), confidence, tokens))
+            readings.append(Alternative(to_latex(in_lines(tokens)), confidence, tokens))
         best, *others = readings
         return Recognition(
             best.latex,
@@ -220,6 +227,17 @@ class Recognizer:
             tuple(others),
             calibrated=self.calibration is not None,
         )
+
+
+def _as_arrays(latex: str) -> str:
+    """Lines of equations as arrays, which is how the converter to MathML knows alignment."""
+    latex = _ALIGNED.sub(lambda side: _ARRAY[side[1]].format(columns="rl" * 10), latex)
+    return _GATHERED.sub(lambda side: _ARRAY[side[1]].format(columns="c"), latex)
+
+
+_ALIGNED = re.compile(r"\\(begin|end)\{(?:aligned|align|split)\*?\}")
+_GATHERED = re.compile(r"\\(begin|end)\{(?:gathered|gather)\*?\}")
+_ARRAY = {"begin": r"\begin{{array}}{{{columns}}}", "end": r"\end{{array}}"}
 
 
 def prepare(source: Source, split: bool = True) -> list[np.ndarray]:
@@ -236,18 +254,17 @@ def prepare(source: Source, split: bool = True) -> list[np.ndarray]:
         PosformerError: If it cannot be read, or nothing is written there.
     """
     if isinstance(source, (list, tuple)):
-        return [render(picture_strokes(_checked(source)))]
+        return _prepare_ink(_checked(source), split)
     if isinstance(source, (str, os.PathLike)):
         if Path(source).suffix.lower() == ".inkml":
-            return [render(picture_strokes(read_inkml(source).strokes))]
+            return _prepare_ink(read_inkml(source).strokes, split)
         return _prepare_picture(source, os.fspath(source), split)
     if isinstance(source, (bytes, bytearray, memoryview)):
         source = _Named(bytes(source), "picture")
     elif hasattr(source, "read"):
         source = _named(source)
-    if isinstance(source, _Named) and source.is_xml():
-        ink = read_inkml(source.getvalue(), source.name)
-        return [render(picture_strokes(ink.strokes))]
+    if isinstance(source, _Named) and is_inkml(source.getbuffer()):
+        return _prepare_ink(read_inkml(source.getvalue(), source.name).strokes, split)
     return _prepare_picture(cast(PictureSource, source), getattr(source, "name", "picture"), split)
 
 
@@ -258,10 +275,6 @@ class _Named(io.BytesIO):
         super().__init__(content)
         self.name = name
 
-    def is_xml(self) -> bool:
-        """Whether it can only be InkML: no picture begins like this."""
-        return bytes(self.getbuffer()[:64]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
-
 
 def _named(file: Any) -> _Named:
     content = file.read()
@@ -269,6 +282,16 @@ def _named(file: Any) -> _Named:
     if not isinstance(content, bytes):
         raise InkError(f"{name}: the file gives text; open it in binary mode")
     return _Named(content, name)
+
+
+def is_inkml(content: bytes | memoryview) -> bool:
+    """Whether content can only be InkML: no picture begins like this."""
+    return bytes(content[:64]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+
+
+def _prepare_ink(strokes: Sequence[np.ndarray], split: bool) -> list[np.ndarray]:
+    drawn = picture_strokes(strokes)
+    return [render(formula) for formula in (split_strokes(drawn) if split else [drawn])]
 
 
 def _prepare_picture(source: PictureSource, name: str, split: bool) -> list[np.ndarray]:
@@ -325,10 +348,9 @@ def _joined(lines: Sequence[Recognition]) -> Recognition:
     tokens: list[str] = []
     for line in lines:
         tokens += [_LINE_BREAK, *line.tokens] if tokens else line.tokens
-    latex = _LINE_BREAK.join(line.latex for line in lines)
     return replace(
         lines[0],
-        latex=rf"\begin{{array}}{{l}}{latex}\end{{array}}",
+        latex=to_latex(in_lines(tokens)),
         confidence=float(np.prod([line.confidence for line in lines])),
         tokens=tuple(tokens),
         alternatives=(),

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from distort import SCENES, Scene, agreement, photograph
 
-from posformer.ink.cleanup import Cleaned, NoInkError, clean, split_lines
+from posformer.data import load_ink
+from posformer.ink.cleanup import Cleaned, NoInkError, clean, split_lines, split_strokes
 from posformer.ink.glyphs import own_bank
 from posformer.ink.layout import lay_out
 from posformer.ink.loading import load_picture
@@ -182,6 +183,40 @@ def test_one_formula_is_not_cut(pictures):
 def test_real_formulas_are_rarely_cut(real_pictures):
     cut = [len(split_lines(as_cleaned(picture))) > 1 for picture in real_pictures]
     assert np.mean(cut) <= 0.04
+
+
+@pytest.fixture(scope="module")
+def inks() -> list[tuple[np.ndarray, ...]]:
+    """The strokes of the formulas, in the pixels of their pictures."""
+    bank = own_bank(writers=4)
+    rng = np.random.default_rng(0)
+    return [picture_strokes(lay_out(formula.split(), bank, rng).strokes) for formula in FORMULAS]
+
+
+def below_each_other(inks: list[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
+    strokes, top = [], 0.0
+    for ink in inks:
+        strokes += [stroke + np.float32([0, top]) for stroke in ink]
+        top = max(stroke[:, 1].max() for stroke in strokes) + 40
+    return strokes
+
+
+def test_ink_below_other_ink_is_cut_apart(inks):
+    found = split_strokes(below_each_other(inks))
+    assert [len(formula) for formula in found] == [len(ink) for ink in inks]
+    for formula, ink in zip(found, inks, strict=True):
+        assert (render(formula) == render(ink)).all()
+
+
+def test_ink_that_was_not_written_line_by_line_stays_together(inks):
+    strokes = below_each_other(inks[:2])
+    assert len(split_strokes(strokes)) == 2
+    assert len(split_strokes([*strokes[1:], strokes[0]])) == 1
+
+
+def test_real_ink_is_hardly_ever_cut(crohme_ink_zip):
+    cut = [len(split_strokes(ink.strokes)) > 1 for ink in load_ink(crohme_ink_zip, "2013")]
+    assert np.mean(cut) <= 0.005
 
 
 def test_pen_width_is_measured():

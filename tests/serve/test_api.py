@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from posformer.serve import Settings, create_app
+from posformer.serve import Settings, create_app, names_of
 
 CROSS = [[[10, 10], [40, 50]], [[40, 10], [10, 50]]]
 
@@ -28,6 +28,12 @@ def photo() -> bytes:
     cv2.line(paper, (50, 30), (100, 90), 0, 3)
     cv2.line(paper, (100, 30), (50, 90), 0, 3)
     return png(paper)
+
+
+def inkml(strokes) -> bytes:
+    traces = [", ".join(f"{x} {y}" for x, y in stroke) for stroke in strokes]
+    body = "".join(f"<trace>{points}</trace>" for points in traces)
+    return f'<ink xmlns="http://www.w3.org/2003/InkML">{body}</ink>'.encode()
 
 
 def ink(strokes, **query):
@@ -64,9 +70,18 @@ def test_a_picture_is_read(client, tiny_recognizer, photo):
     assert found["path"] == "note.png"
 
 
-def test_inkml_is_read(client):
-    inkml = b'<ink xmlns="http://www.w3.org/2003/InkML"><trace>10 10, 40 50</trace></ink>'
-    assert client.post(**upload(inkml, "note.inkml")).status_code == 200
+def test_inkml_is_read_as_its_strokes_are(client):
+    found = client.post(**upload(inkml(CROSS), "note.inkml")).json()
+    assert found["path"] == "note.inkml"
+    assert found["latex"] == client.post(**ink(CROSS)).json()["latex"]
+
+
+def test_strokes_on_two_lines_are_read_as_two_formulas(client, tiny_recognizer):
+    lines = CROSS + [[[x, y + 150] for x, y in stroke] for stroke in CROSS]
+    assert len(tiny_recognizer.recognize_strokes(lines).lines) == 2
+    found = client.post(**ink(lines, explain=True)).json()
+    assert found["latex"] == tiny_recognizer.recognize_strokes(lines).latex
+    assert len(found["explanation"]) == 2
 
 
 def test_pressure_and_time_behind_a_point_are_ignored(client):
@@ -147,6 +162,8 @@ def test_health_and_model_tell_about_the_server(client, tiny_recognizer):
         (upload(b""), 422, "empty"),
         (upload(b"no picture"), 422, "not a picture"),
         (upload(b"<ink/>"), 422, "trace"),
+        (upload(inkml([[[1, 2]]] * 21)), 413, "20 strokes"),
+        (upload(inkml([[[1, 2]] * 501])), 413, "500 points"),
         (upload(png(np.full((50, 50), 255, np.uint8))), 422, "no ink"),
         (upload(bytes(300_000)), 413, "200000 bytes"),
         ({"url": "/api/recognize", "files": {"other": b"x"}}, 422, "file"),
@@ -230,6 +247,36 @@ def test_every_answer_forbids_foreign_and_inline_script(client, address):
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8000", 200),
+        ("localhost", 200),
+        ("LOCALHOST:80", 200),
+        ("[::1]:8000", 200),
+        ("formulas.example:443", 200),
+        ("attacker.example:8000", 421),
+        ("127.0.0.1.attacker.example", 421),
+        ("[::1", 421),
+        ("", 421),
+    ],
+)
+def test_a_server_on_loopback_answers_by_its_own_names_only(tiny_recognizer, host, status):
+    names = names_of("127.0.0.1", ["formulas.example"])
+    app = create_app(tiny_recognizer, Settings(hosts=names))
+    with TestClient(app) as client:
+        for address in ("/", "/api/health"):
+            answer = client.get(address, headers={"Host": host})
+            assert answer.status_code == status
+            assert "nosniff" in answer.headers.values()
+
+
+def test_names_of_a_server_on_a_network_are_for_its_owner_to_tell():
+    assert names_of("0.0.0.0") == ()
+    assert names_of("0.0.0.0", ["Formulas.example"]) == ("0.0.0.0", "formulas.example")
+    assert set(names_of("127.0.0.5")) == {"127.0.0.1", "::1", "localhost", "127.0.0.5"}
 
 
 def test_other_sites_may_ask_only_if_they_were_named(client, tiny_recognizer):

@@ -38,12 +38,10 @@ class CalibrationTrial:
     @property
     def reliability(self) -> tuple[Reliability, Reliability]:
         """The curve before and after."""
-        before, after = (measure_reliability(sure, self.correct) for sure in self._both)
-        return before, after
-
-    @property
-    def _both(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.before, self.after
+        return (
+            measure_reliability(self.before, self.correct),
+            measure_reliability(self.after, self.correct),
+        )
 
 
 def read_best(
@@ -83,8 +81,8 @@ def markdown_reliability(trial: CalibrationTrial) -> str:
     ]
     for place, count in enumerate(after.counts):
         name = f"{after.bounds[place]:.1f}–{after.bounds[place + 1]:.1f}"
-        shares = f"{after.confidence[place]:.2f} | {after.accuracy[place]:.2f}" if count else "|"
-        lines.append(f"| {name} | {count} | {shares} |")
+        found = f"{after.confidence[place]:.2f} | {after.accuracy[place]:.2f}" if count else "|"
+        lines.append(f"| {name} | {count} | {found} |")
     lines += [
         "",
         "| unsure below | called unsure | right among the others | wrong ones that are caught |",

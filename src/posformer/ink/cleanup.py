@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -11,8 +12,9 @@ import numpy as np
 from posformer.ink.loading import PictureError
 from posformer.ink.paper import Contrast, erase_ruling, measure_contrast
 from posformer.ink.pen import pen_width, thin
+from posformer.ink.render import render
 
-__all__ = ["Cleaned", "NoInkError", "clean", "split_lines"]
+__all__ = ["Cleaned", "NoInkError", "clean", "split_lines", "split_strokes"]
 
 # CROHME's pictures, which the model was trained on.
 SYMBOL_HEIGHT = 29.5  # median over them of the mean height of connected ink, without the pen's
@@ -237,13 +239,42 @@ def split_lines(cleaned: Cleaned) -> list[Cleaned]:
     Returns:
         The formulas from top to bottom; the picture itself if there is one.
     """
-    ink = (cleaned.picture > 0).astype(np.uint8)
-    edges = np.flatnonzero(np.diff(ink.any(axis=1).astype(np.int8), prepend=0, append=0))
-    bands = edges.reshape(-1, 2)
-    lines = _join(ink, [(int(top), int(bottom)) for top, bottom in bands])
+    lines = _lines(cleaned.picture)
     if len(lines) == 1:
         return [cleaned]
     return [_cut_out(cleaned, top, bottom) for top, bottom in lines]
+
+
+def split_strokes(strokes: Sequence[np.ndarray]) -> list[tuple[np.ndarray, ...]]:
+    """Cut ink apart where `split_lines` would cut its picture.
+
+    Formulas are written one after the other, their parts rarely so: no cut is made where
+    something above it was written after something below.
+
+    Args:
+        strokes: float (points, 2) each, in pixels as `picture_strokes` gives them, in the order
+            they were written.
+
+    Returns:
+        The strokes of each formula, from top to bottom.
+    """
+    lines = _lines(render(strokes))
+    top = min(np.floor(stroke[:, 1].min()) for stroke in strokes)
+    middles = np.array([(stroke[:, 1].min() + stroke[:, 1].max()) / 2 for stroke in strokes])
+    middles += MARGINS[0] - top + PEN_WIDTH / 2
+    cuts = []
+    for upper, lower in pairwise(lines):
+        above = middles < (upper[1] + lower[0]) / 2
+        if np.flatnonzero(above).max() < np.flatnonzero(~above).min():
+            cuts.append(int(above.sum()))
+    return [tuple(strokes[start:end]) for start, end in pairwise([0, *cuts, len(strokes)])]
+
+
+def _lines(picture: np.ndarray) -> list[Band]:
+    """The rows of each formula in a picture, from top to bottom."""
+    ink = (picture > 0).astype(np.uint8)
+    edges = np.flatnonzero(np.diff(ink.any(axis=1).astype(np.int8), prepend=0, append=0))
+    return _join(ink, [(int(top), int(bottom)) for top, bottom in edges.reshape(-1, 2)])
 
 
 def _join(ink: np.ndarray, bands: list[Band]) -> list[Band]:

@@ -166,7 +166,7 @@ class Reliability:
 
 
 def measure_reliability(
-    confidence: Sequence[float], correct: Sequence[bool] | np.ndarray, bins: int = 10
+    confidence: Sequence[float] | np.ndarray, correct: Sequence[bool] | np.ndarray, bins: int = 10
 ) -> Reliability:
     """The reliability curve, and the expected calibration error."""
     sure, right = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)

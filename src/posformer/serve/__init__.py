@@ -2,7 +2,7 @@
 
 from posformer.serve.app import create_app
 from posformer.serve.pool import WorkerPool
-from posformer.serve.server import ServeError, serve
+from posformer.serve.server import ServeError, names_of, serve
 from posformer.serve.settings import Settings
 
-__all__ = ["ServeError", "Settings", "WorkerPool", "create_app", "serve"]
+__all__ = ["ServeError", "Settings", "WorkerPool", "create_app", "names_of", "serve"]

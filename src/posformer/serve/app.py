@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence, Sized
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Annotated, Any
@@ -15,7 +15,8 @@ from starlette.middleware.cors import CORSMiddleware
 
 from posformer import __version__
 from posformer.errors import PosformerError
-from posformer.recognizer import Recognizer, Source
+from posformer.ink import read_inkml
+from posformer.recognizer import Recognizer, Source, is_inkml
 from posformer.serve.answers import (
     Answer,
     Expression,
@@ -116,7 +117,9 @@ class _Interface:
             explain: explain_type = False,
         ) -> Answer:
             """Read a picture (PNG, JPEG, WebP, GIF, BMP, TIFF, PPM) or InkML."""
-            return await self._answer(file.filename or "-", await file.read(), top_k, explain)
+            name = file.filename or "-"
+            source = await asyncio.to_thread(self._opened, await file.read(), name)
+            return await self._answer(name, source, top_k, explain)
 
         async def strokes(
             ink: Strokes,
@@ -124,7 +127,7 @@ class _Interface:
             explain: explain_type = False,
         ) -> Answer:
             """Read strokes of a pen."""
-            self._check_strokes(ink)
+            self._check_strokes(ink.strokes)
             return await self._answer("strokes", ink.strokes, top_k, explain)
 
         for address, answer in (("/recognize", recognize), ("/strokes", strokes)):
@@ -164,9 +167,17 @@ class _Interface:
         self.router.add_api_route("/health", health)
         self.router.add_api_route("/model", model)
 
-    def _check_strokes(self, ink: Strokes) -> None:
-        points = sum(map(len, ink.strokes))
-        if len(ink.strokes) > self._settings.strokes:
+    def _opened(self, content: bytes, name: str) -> Source:
+        """What was uploaded: a picture as it is, InkML as strokes, so that their limits hold."""
+        if not is_inkml(content):
+            return content
+        strokes = read_inkml(content, name).strokes
+        self._check_strokes(strokes)
+        return strokes
+
+    def _check_strokes(self, strokes: Sequence[Sized]) -> None:
+        points = sum(map(len, strokes))
+        if len(strokes) > self._settings.strokes:
             raise HTTPException(413, f"there are more than {self._settings.strokes} strokes")
         if points > self._settings.points:
             raise HTTPException(413, f"there are more than {self._settings.points} points")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from time import monotonic
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -53,6 +54,9 @@ class Guard:
             await self._app(scope, receive, send)
             return
         send = _with_headers(send)
+        if self._settings.hosts and _host(scope) not in self._settings.hosts:
+            await _error(421, "this server goes by another name")(scope, receive, send)
+            return
         if scope["method"] != "POST" or scope["path"] not in _EXPECTED_TYPES:
             await self._app(scope, receive, send)
             return
@@ -104,6 +108,14 @@ class Guard:
             return message
 
         return bounded
+
+
+def _host(scope: Scope) -> str:
+    """The name that a request asks for, without the port and the brackets of IPv6."""
+    try:
+        return urlsplit(f"//{Headers(scope=scope).get('host', '')}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def _error(status: int, text: str, headers: dict[str, str] | None = None) -> JSONResponse:

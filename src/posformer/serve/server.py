@@ -2,7 +2,7 @@
 
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import uvicorn
@@ -10,7 +10,9 @@ from fastapi import FastAPI
 
 from posformer.errors import PosformerError
 
-__all__ = ["ServeError", "serve"]
+__all__ = ["ServeError", "names_of", "serve"]
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class ServeError(PosformerError):
@@ -40,6 +42,30 @@ def serve(
         # It finishes what it has, and then raises the interrupt that it was stopped by.
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
+
+
+def names_of(host: str, further: Iterable[str] = ()) -> tuple[str, ...]:
+    """The names that a server on this address goes by, for `Settings.hosts`.
+
+    Args:
+        host: the address. One that only this machine reaches has known names; for any other,
+            only who runs it knows them.
+        further: other names, such as that of a proxy in front.
+
+    Returns:
+        () where none are known and so any will do.
+    """
+    given = tuple(name.lower() for name in further)
+    if host.lower() in _LOOPBACK or _is_loopback(host):
+        return tuple(dict.fromkeys((*_LOOPBACK, host.lower(), *given)))
+    return (host.lower(), *given) if given else ()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _listen(host: str, port: int) -> socket.socket:

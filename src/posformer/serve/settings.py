@@ -22,6 +22,9 @@ class Settings:
     top_k: int = 10  # readings that may be asked for
     beam: int = DEFAULT_BEAM
     origins: tuple[str, ...] = ()  # other sites whose pages may ask (CORS)
+    # Names that this server goes by; () for any. A page of another site that had its own name
+    # point here would be taken for ours otherwise (DNS rebinding).
+    hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("workers", "batch", "requests", "seconds", "body_bytes", "beam", "top_k"):
