@@ -137,6 +137,21 @@ def test_leaving_out_what_cannot_win_never_loses_a_winner():
             assert_same(few, [hypotheses[:top_k] for hypotheses in many])
 
 
+def test_what_cannot_be_meant_comes_last():
+    def is_sound(tokens: tuple[int, ...]) -> bool:
+        return FIRST_WORD not in tokens
+
+    for seed in range(20):
+        model = RandomDecoder(seed, pictures=2, words=4)
+        all_of_them = SearchOptions(beam=6, max_length=6, top_k=12)
+        plain = search(model, all_of_them, SOS, EOS, 2, PAD)
+        expected = [sorted(best, key=lambda h: not is_sound(h.tokens)) for best in plain]
+        for top_k in (1, 3, 12):
+            options = SearchOptions(beam=6, max_length=6, top_k=top_k)
+            found = search(model, options, SOS, EOS, 2, PAD, is_sound)
+            assert_same(found, [best[:top_k] for best in expected])
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_greedy_is_a_beam_of_one_from_left_to_right(seed):
     model = RandomDecoder(seed, pictures=4, words=6)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from posformer.ink.sizing import at_working_size
+from posformer.latex import is_valid
 from posformer.model.config import ModelConfig
 from posformer.runtime.interface import Runtime
 from posformer.search import Hypothesis, SearchOptions, search
@@ -61,11 +62,18 @@ def read_pictures(
         at_working_size(picture, size.scale, size.margin, size.max_pixels) for picture in pictures
     ]
     words = runtime.vocabulary
+
+    def is_well_formed(tokens: tuple[int, ...]) -> bool:
+        return is_valid(words.decode(tokens))
+
     found: list[list[Hypothesis]] = [[] for _ in pictures]
     for group in _groups(sized, _most_pictures(options)):
         members = [sized[index] for index in group]
         bounded = replace(options, max_length=min(options.max_length, _most_tokens(members)))
-        hypotheses = search(runtime.encode(members), bounded, words.sos, words.eos, len(group))
+        encoded = runtime.encode(members)
+        hypotheses = search(
+            encoded, bounded, words.sos, words.eos, len(group), is_sound=is_well_formed
+        )
         for index, best in zip(group, hypotheses, strict=True):
             found[index] = best
     return found

@@ -1,6 +1,7 @@
 """Search in both directions, and what each direction thinks of the other's hypotheses."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -21,6 +22,7 @@ def search(
     eos: int,
     pictures: int,
     pad: int = 0,
+    is_sound: Callable[[tuple[int, ...]], bool] | None = None,
 ) -> list[list[Hypothesis]]:
     """Find the best token sequences of every picture.
 
@@ -34,6 +36,8 @@ def search(
         eos: end token.
         pictures: how many pictures the model holds.
         pad: token that is never chosen.
+        is_sound: whether a sequence can be meant at all; those that cannot come behind all that
+            can. Greedy search finds but one, and gives it.
 
     Returns:
         For every picture up to `top_k` distinct sequences, best first.
@@ -46,10 +50,14 @@ def search(
     directions = (Direction(sos, eos, reverse=False), Direction(eos, sos, reverse=True))
     searched = directions if options.directions == "both" else directions[:1]
     found = [_merge(pools) for pools in decode(model, options, searched, pictures, pad)]
+    sound = [{tokens for tokens in scores if not is_sound or is_sound(tokens)} for scores in found]
     if options.rescore:
-        found = [_contenders(scores, options.top_k) for scores in found]
+        found = [
+            _contenders(scores, meant, options.top_k)
+            for scores, meant in zip(found, sound, strict=True)
+        ]
         _rescore(model, found, directions, options.length_power)
-    return [_rank(scores, options) for scores in found]
+    return [_rank(scores, meant, options) for scores, meant in zip(found, sound, strict=True)]
 
 
 def _merge(pools: list[list[Finished]]) -> Scores:
@@ -62,11 +70,14 @@ def _merge(pools: list[list[Finished]]) -> Scores:
     return scores
 
 
-def _contenders(scores: Scores, top_k: int) -> Scores:
+def _contenders(scores: Scores, sound: set[tuple[int, ...]], top_k: int) -> Scores:
     """Leave out what cannot come among the best, since the other direction adds at most zero.
 
     The sequences that both directions found need no rescoring and set the mark to reach.
     """
+    if len(sound) < top_k:
+        return scores
+    scores = {tokens: pair for tokens, pair in scores.items() if tokens in sound}
     known = sorted(sum(pair) for pair in scores.values() if not math.isnan(sum(pair)))
     mark = known[-top_k] if len(known) >= top_k else -math.inf
     return {tokens: pair for tokens, pair in scores.items() if np.nanmax(pair) >= mark}
@@ -113,14 +124,14 @@ def _rows(pictures: list[int]) -> tuple[np.ndarray, np.ndarray]:
     return numbers, np.arange(len(numbers)) - first
 
 
-def _rank(scores: Scores, options: SearchOptions) -> list[Hypothesis]:
-    """The best sequences of one picture; of equal ones the smaller tokens."""
+def _rank(scores: Scores, sound: set[tuple[int, ...]], options: SearchOptions) -> list[Hypothesis]:
+    """The best sequences of one picture, sound ones first; of equal ones the smaller tokens."""
     combine = sum if options.rescore else np.nanmax
     ranked = [
         Hypothesis(tokens, float(combine(pair)), _known(pair[0]), _known(pair[1]))
         for tokens, pair in scores.items()
     ]
-    ranked.sort(key=lambda hypothesis: (-hypothesis.score, hypothesis.tokens))
+    ranked.sort(key=lambda one: (one.tokens not in sound, -one.score, one.tokens))
     return ranked[: options.top_k]
 
 
