@@ -286,7 +286,7 @@ def evaluate(
     from posformer import evaluation
     from posformer.evaluation.evaluate import open_set
 
-    if (data is None) != (split is None) or (data is None and earlier is None):
+    if (split if data else earlier) is None:
         raise typer.BadParameter("give --data with --split, or --from", param_hint="--data")
     if earlier is not None and model is not None:
         raise typer.BadParameter("--from runs no model", param_hint="--model")

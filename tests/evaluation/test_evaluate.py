@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from posformer import Recognizer
 from posformer.cli import app
 from posformer.data import DataError
 from posformer.data.synthesis import open_synthesizer, write_set
-from posformer.evaluation.evaluate import open_set
-from posformer.evaluation.predictions import read_predictions
+from posformer.evaluation import Prediction, read_predictions, write_predictions
+from posformer.evaluation.evaluate import open_set, predict
 from posformer.model.weights import save_model
+from posformer.runtime import load_runtime, search_options
 from tiny import tiny_model
 
 
@@ -50,6 +52,63 @@ def test_measures_and_predictions_are_written(data: Path, model: Path, tmp_path:
     found = read_predictions(predictions)
     assert len(found) == 6
     assert all(one.truth for one in found)
+
+
+def test_a_report_shows_the_errors_as_pictures_and_can_be_made_again_without_a_model(
+    data: Path, model: Path, tmp_path: Path
+) -> None:
+    here = ("--data", data, "--split", "test")
+    evaluate(*here, "--model", model, "--greedy", "--report", tmp_path / "first")
+    page = (tmp_path / "first" / "index.html").read_text("utf-8")
+    assert page.count("data:image/png;base64,") == 6  # of 6, by a model that knows nothing
+    first = tmp_path / "first" / "predictions.jsonl"
+    printed = evaluate(
+        "--from", first, *here, "--report", tmp_path / "again", "--errors", 2, "--against", first,
+        "--label-graphs", tmp_path / "graphs",
+    )  # fmt: skip
+    again = (tmp_path / "again" / "index.html").read_text("utf-8")
+    assert again.count("data:image/png;base64,") == 2
+    assert "+0.00 points" in printed and "+0.00 points" in again
+    assert len(list((tmp_path / "graphs" / "truth").glob("*.lg"))) == 6
+    assert len(list((tmp_path / "graphs" / "prediction").glob("*.lg"))) == 6
+
+
+def test_predictions_alone_are_measured_without_pictures(tmp_path: Path) -> None:
+    write_predictions(tmp_path / "p.jsonl", [Prediction("a", ("x",), ("y",), 0.5)])
+    printed = evaluate(
+        "--from", tmp_path / "p.jsonl", "--split", "2014", "--report", tmp_path / "report"
+    )
+    assert "1 expressions" in printed and "62.68" in printed  # the paper's row
+    assert "<img" not in (tmp_path / "report" / "index.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ((), "--data with --split"),
+        (("--data", "x.zip"), "--data with --split"),
+        (("--split", "2014"), "--data with --split"),
+        (("--from", "p.jsonl", "--data", "x.zip"), "--data with --split"),
+        (("--from", "p.jsonl", "--model", "m"), "runs no model"),
+    ],
+)
+def test_options_that_do_not_go_together_are_wrong_usage(
+    options: tuple[str, ...], complaint: str
+) -> None:
+    result = CliRunner().invoke(app, ["evaluate", *options], env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert complaint in result.output
+
+
+def test_confidence_is_what_the_recogniser_would_say(data: Path, tiny_folder: Path) -> None:
+    examples = open_set(data, "test", limit=2)
+    runtime = load_runtime(tiny_folder)
+    found = list(predict(runtime, examples, search_options(runtime.config, beam=2)))
+    recognizer = Recognizer(runtime)
+    for number, one in enumerate(found):
+        reading = recognizer.recognize(examples.picture(number), beam=2)
+        assert one.prediction == reading.tokens
+        assert one.confidence == pytest.approx(reading.confidence, abs=1e-6)
 
 
 def test_markdown_and_a_limit(data: Path, model: Path) -> None:

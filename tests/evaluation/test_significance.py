@@ -1,0 +1,60 @@
+"""What a set of expressions can tell: checked against what can be worked out by hand."""
+
+import numpy as np
+import pytest
+
+from posformer.evaluation import bootstrap_difference, bootstrap_intervals, mcnemar
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "p_value"),
+    [
+        (0, 0, 1),
+        (1, 0, 1),
+        (3, 3, 1),
+        (5, 2, 2 * (1 + 7 + 21) / 2**7),
+        (2, 5, 2 * (1 + 7 + 21) / 2**7),
+        (10, 0, 2 / 2**10),
+        (8, 1, 2 * (1 + 9) / 2**9),
+    ],
+)
+def test_mcnemar_sums_the_tails_of_a_fair_coin(first, second, p_value):
+    assert mcnemar(first, second) == pytest.approx(p_value)
+
+
+def test_mcnemar_is_exact_for_many_expressions_too():
+    # 600 heads of 1,000: 6.29 standard deviations off with the correction for continuity
+    assert mcnemar(600, 400) == pytest.approx(2.7e-10, rel=0.1)
+    assert 0 < mcnemar(20_000, 15_000) < 1e-100
+
+
+def test_the_interval_is_as_wide_as_the_binomial_distribution_says():
+    intervals = bootstrap_intervals([0, 5] * 200, [10] * 400)
+    # standard deviation of a share of one half among 400: 2.5 points
+    assert intervals.exprate == pytest.approx((50 - 1.96 * 2.5, 50 + 1.96 * 2.5), abs=0.7)
+    assert intervals.le3 == intervals.exprate
+    assert intervals.cer == pytest.approx(
+        tuple(0.5 * (1 - bound / 100) for bound in reversed(intervals.exprate))
+    )
+
+
+def test_what_never_varies_has_no_width():
+    intervals = bootstrap_intervals([1, 1, 1], [4, 4, 4])
+    assert intervals.exprate == (0, 0) and intervals.le1 == (100, 100)
+    assert intervals.cer == (0.25, 0.25)
+
+
+def test_the_same_expressions_give_the_same_interval():
+    distances, lengths = np.arange(50) % 4, np.arange(1, 51)
+    assert bootstrap_intervals(distances, lengths) == bootstrap_intervals(distances, lengths)
+    assert bootstrap_intervals(distances, lengths) != bootstrap_intervals(
+        distances, lengths, seed=1
+    )
+
+
+def test_differences_are_paired():
+    right = [True, False] * 200
+    assert bootstrap_difference(right, right) == (0, 0)
+    assert bootstrap_difference([True] * 9, [False] * 9) == (100, 100)
+    low, high = bootstrap_difference(right, [False] * 400)
+    assert (low, high) == pytest.approx((45.1, 54.9), abs=0.7)
