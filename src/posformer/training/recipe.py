@@ -49,6 +49,7 @@ class DataConfig:
     graft: float = 0.0  # chance that a subtree is replaced by one of another expression
     synthesis: float = 0.0  # share of examples that are made up from the grammar
     multiline: MultilineConfig | None = None  # these have several lines; None: one
+    examples: int | None = None  # of an epoch, where all are made up; None: as many as the ink has
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ class Recipe:
     max_minutes: float | None = None  # by the clock, of one start
     validate_every: int = 1  # epochs
     checkpoint_minutes: float = 5.0
+    progress_pictures: int = 24  # validation examples drawn with their readings; 0: no pictures
     accelerator: str = "auto"
     devices: int = 1
     nodes: int = 1

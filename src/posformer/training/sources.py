@@ -137,7 +137,8 @@ def _varied(
         return usual
     template = copy(usual)
     template.exchange = None
-    return MixedSource(usual, SynthesisSource(synthesizer, len(inks), template), config.synthesis)
+    made_up = SynthesisSource(synthesizer, config.examples or len(inks), template)
+    return made_up if config.synthesis >= 1 else MixedSource(usual, made_up, config.synthesis)
 
 
 def _synthesizer(
