@@ -17,6 +17,8 @@ import torch
 from posformer.data import step_share, valid_share
 from posformer.training.allocator import keep_memory
 from posformer.training.batch import Collator
+from posformer.training.features import keep_features
+from posformer.training.frozen import FrozenEncoder
 from posformer.training.losses import all_losses, total_loss
 from posformer.training.module import TrainingModule, make_optimizer
 from posformer.training.recipe import load_recipe
@@ -34,11 +36,21 @@ def main() -> None:
     recipe = load_recipe(options.config, options.changes)
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
+    encoder = FrozenEncoder.load(recipe.frozen) if recipe.frozen else None
+    recipe = encoder.settle(recipe) if encoder else recipe
     examples = open_examples(recipe.data, recipe.model.picture)
+    if encoder is not None:
+        before = time.process_time()
+        examples = keep_features(recipe, examples, encoder)
+        print(f"maps of the frozen encoder took {time.process_time() - before:.1f} CPU seconds")
     collator = Collator(examples.vocabulary, recipe.model.position, examples.with_ink)
-    stream = BatchStream(examples.train, collator, recipe.batch, recipe.seed)
+    one_way = recipe.model.decoder.trained_directions == "forward"
+    rows = "forward" if one_way else recipe.batch.directions
+    stream = BatchStream(examples.train, collator, recipe.batch, recipe.seed, rows=rows)
     print_shares(stream, len(examples.train))
     module = TrainingModule(recipe, examples.vocabulary, len(examples.train)).train()
+    if encoder is not None:
+        encoder.put_into(module.model)
     optimizer = make_optimizer(module.model, recipe.optimizer)
     spent = dict.fromkeys(("batch", "forward", "backward", "step"), 0.0)
     pictures, losses = 0, []
