@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from posformer.model.encoder import Features
-from posformer.model.interface import TrainingOutput
+from posformer.model.interface import SummedLoss, TrainingOutput
 from posformer.model.position import PositionLogits
 from posformer.training.batch import IGNORE, Batch
 from posformer.training.losses import all_losses, total_loss
@@ -51,6 +51,19 @@ def test_the_whole_is_recognition_plus_lambda_times_position() -> None:
     }
     assert total_loss(parts, LossConfig()).item() == 111.0
     assert total_loss(parts, LossConfig(level=0.5, relative=0.5)).item() == 56.0
+
+
+def test_a_model_brings_losses_of_its_own_and_the_recipe_weighs_them() -> None:
+    brought = {
+        "counting": SummedLoss(torch.tensor(6.0), torch.tensor(2.0)),
+        "mutual": SummedLoss(torch.tensor(1.0), torch.tensor(1.0)),
+    }
+    parts = all_losses(output(losses=brought), batch(), LossConfig())
+    assert parts["counting"].item() == 3.0
+    rest = parts["recognition"].item()
+    assert total_loss(parts, LossConfig()).item() == pytest.approx(rest + 3.0 + 1.0)
+    weighed = LossConfig(own={"mutual": 0.5})
+    assert total_loss(parts, weighed).item() == pytest.approx(rest + 3.0 + 0.5)
 
 
 def test_what_ink_adds_fades() -> None:

@@ -1,0 +1,108 @@
+"""DWAP, ABM and CAN learn a small set by heart, with and without the position forest."""
+
+import csv
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from posformer.data import open_pictures
+from posformer.data.synthesis import open_synthesizer, write_set
+from posformer.evaluation import evaluate_pairs
+from posformer.runtime import load_runtime, read_pictures, search_options
+from posformer.runtime.export import export_model
+from posformer.training.recipe import Recipe, load_recipe
+from posformer.training.run import train
+
+EXAMPLES = 16
+
+RECIPE = {
+    "model": {
+        "picture": {"scale": 0.5, "margin": 4},
+        "encoder": {"growth": 8, "layers": [2, 2, 3], "dropout": 0.0},
+        "decoder": {"width": 48, "embedding": 32, "attention": 48, "dropout": 0.0},
+    },
+    "data": {"train": "train", "validation": "train", "scale_range": None},
+    "batch": {"max_pixels": 60000, "max_pictures": 8, "workers": 0},
+    "optimizer": {
+        "learning_rate": 0.006,
+        "weight_decay": 0.0,
+        "averaging": None,
+        "warmup": 1,
+        "freeze_norms": 24,
+    },
+    "epochs": 60,
+    "validate_every": 60,
+    "accelerator": "cpu",
+    "threads": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A few short expressions, some with scripts."""
+    path = tmp_path_factory.mktemp("few") / "few.zip"
+    synthesizer = open_synthesizer(levels="0-1", max_tokens=6)
+    assert len(list(write_set(path, synthesizer, EXAMPLES, seed=2, split="train"))) == EXAMPLES
+    return path
+
+
+def recipe_for(data: Path, folder: Path, *changes: str) -> Recipe:
+    path = folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(RECIPE))
+    return load_recipe(path, [f"data.pictures={data}", *changes])
+
+
+def exprate(model: Path, data: Path) -> float:
+    """What greedy decoding gives for the training pictures, in per cent."""
+    runtime, pictures = load_runtime(model), open_pictures(data, "train")
+    options = search_options(runtime.config, greedy=True)
+    found = read_pictures(runtime, [pictures.picture(i) for i in range(len(pictures))], options)
+    predictions = [runtime.vocabulary.decode(best[0].tokens) for best in found]
+    return evaluate_pairs([example.tokens for example in pictures], predictions).exprate
+
+
+def last_row(run: Path) -> dict[str, str]:
+    """The newest value of everything that was logged."""
+    (log,) = (run / "log").glob("*/metrics.csv")
+    found: dict[str, str] = {}
+    with log.open() as file:
+        for row in csv.DictReader(file):
+            found.update({name: value for name, value in row.items() if value})
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("position", ["null", "heads", "separate"])
+@pytest.mark.parametrize("name", ["dwap", "abm", "can"])
+def test_a_small_set_is_learned_by_heart(
+    name: str, position: str, few: Path, tmp_path: Path
+) -> None:
+    changes = [f"model.name={name}", f"model.position={position}"]
+    if name == "can":
+        changes += ["model.decoder.counting_channels=32", "model.decoder.counting_reduction=8"]
+    recipe = recipe_for(few, tmp_path, *changes)
+    module = train(recipe, tmp_path / "run")
+    logged = last_row(tmp_path / "run")
+    assert float(logged["val/exprate"]) == 100.0
+    own = {"dwap": set(), "abm": {"train/mutual"}, "can": {"train/counting"}}[name]
+    forest = set() if position == "null" else {"train/level", "train/relative"}
+    assert own | forest <= set(logged)
+    export_model(module.model, tmp_path / "model")
+    assert exprate(tmp_path / "model", few) == 100.0
+
+
+@pytest.mark.parametrize("name", ["dwap", "abm", "can"])
+def test_a_run_resumes(name: str, few: Path, tmp_path: Path) -> None:
+    changes = [f"model.name={name}", "model.position=heads", "validate_every=1"]
+    for run, epochs in (("whole", [2]), ("halves", [1, 2])):
+        for number, until in enumerate(epochs):
+            recipe = recipe_for(few, tmp_path, *changes, f"epochs={until}", "optimizer.decay=none")
+            train(recipe, tmp_path / run, resume=number > 0)
+    whole, halves = (
+        torch.load(tmp_path / run / "last.ckpt", weights_only=True)["state_dict"]
+        for run in ("whole", "halves")
+    )
+    for key, value in whole.items():
+        assert torch.equal(value, halves[key]), key
