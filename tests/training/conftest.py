@@ -54,6 +54,7 @@ def tiny_recipe(own_set: Path, tmp_path: Path) -> Path:
         },
         "epochs": 60,
         "validate_every": 10,
+        "progress_pictures": 6,
         "accelerator": "cpu",
         "threads": 1,
     }
