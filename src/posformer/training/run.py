@@ -11,6 +11,7 @@ import torch
 import yaml
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
+from posformer.data import Source
 from posformer.model.interface import RecognitionModel
 from posformer.model.weights import load_model, take_weights
 from posformer.training.allocator import keep_memory
@@ -19,6 +20,7 @@ from posformer.training.features import keep_features
 from posformer.training.frozen import FrozenEncoder
 from posformer.training.loading import RecipeData
 from posformer.training.module import TrainingError, TrainingModule
+from posformer.training.progress import ProgressPictures
 from posformer.training.recipe import Recipe
 from posformer.training.sources import open_examples
 
@@ -54,6 +56,7 @@ def train(
     start = load_model(init) if init is not None else None
     known = start.vocabulary if start is not None else None
     examples = open_examples(recipe.data, recipe.model.picture, known)
+    validation = examples.validation
     torch.manual_seed(recipe.seed)
     module = TrainingModule(recipe, examples.vocabulary, len(examples.train))
     if start is not None:
@@ -63,7 +66,7 @@ def train(
         examples = keep_features(recipe, examples, encoder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe.to_dict(), sort_keys=False))
-    trainer = _trainer(recipe, folder)
+    trainer = _trainer(recipe, folder, validation)
     trainer.fit(
         module,
         RecipeData(recipe, examples),
@@ -87,7 +90,9 @@ def _take(module: TrainingModule, start: RecognitionModel) -> None:
         say(f"starts anew: {', '.join(parts[:6])}{' …' if len(parts) > 6 else ''}")
 
 
-def _trainer(recipe: Recipe, folder: Path) -> L.Trainer:
+def _trainer(recipe: Recipe, folder: Path, validation: Source) -> L.Trainer:
+    count = recipe.progress_pictures
+    pictures = [ProgressPictures(folder, validation, count)] if count else []
     return L.Trainer(
         default_root_dir=folder,
         accelerator=recipe.accelerator,
@@ -102,7 +107,8 @@ def _trainer(recipe: Recipe, folder: Path) -> L.Trainer:
         use_distributed_sampler=False,
         num_sanity_val_steps=0,
         logger=[TensorBoardLogger(folder, "", "curves"), CSVLogger(folder, "log")],
-        callbacks=make_callbacks(recipe, folder),
+        # Pictures first: at the end of a validation the others take its weights away.
+        callbacks=[*pictures, *make_callbacks(recipe, folder)],
         enable_progress_bar=sys.stderr.isatty(),
         enable_model_summary=False,
         log_every_n_steps=20,
