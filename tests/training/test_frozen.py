@@ -219,3 +219,23 @@ def test_what_cannot_be_frozen_is_named(frozen_recipe: Recipe, tmp_path: Path) -
     missing = replace(frozen_recipe.frozen, encoder=str(tmp_path / "nowhere"))
     with pytest.raises(Exception, match="nowhere"):
         train(replace(frozen_recipe, frozen=missing), tmp_path / "run")
+
+
+def test_the_first_blocks_of_an_encoder_can_stay_as_they_are(
+    tiny_recipe: Path, tmp_path: Path
+) -> None:
+    recipe = load_recipe(tiny_recipe, ["optimizer.frozen_blocks=2", "optimizer.freeze_norms=0"])
+    examples = open_examples(recipe.data, recipe.model.picture)
+    torch.manual_seed(recipe.seed)
+    before = TrainingModule(recipe, examples.vocabulary, len(examples.train)).model.state_dict()
+    after = train(replace(recipe, epochs=1), tmp_path / "run").model.state_dict()
+    moved = {name for name in after if not torch.equal(before[name], after[name])}
+    kept = ("encoder.net.stem", "encoder.net.blocks.0", "encoder.net.blocks.1", "encoder.net.trans")
+    assert not [name for name in moved if name.startswith(kept)]
+    assert [name for name in moved if name.startswith("encoder.net.blocks.2")]
+
+
+def test_more_blocks_than_there_are_cannot_be_frozen(tiny_recipe: Path, tmp_path: Path) -> None:
+    recipe = load_recipe(tiny_recipe, ["optimizer.frozen_blocks=4"])
+    with pytest.raises(ConfigError, match="frozen_blocks: 4, but the encoder has 3 blocks"):
+        train(recipe, tmp_path / "run")

@@ -13,7 +13,7 @@ from posformer.model.weights import load_model
 from posformer.runtime.interface import model_path
 from posformer.training.recipe import FrozenConfig, Recipe
 
-__all__ = ["FrozenEncoder", "dense_net"]
+__all__ = ["FrozenEncoder", "dense_net", "freeze_blocks"]
 
 _DEFAULT = "default"  # stands for the model that comes along
 
@@ -58,6 +58,23 @@ def dense_net(model: nn.Module) -> DenseNet:
     if len(found) != 1:
         raise ConfigError(f"{type(model).__name__}: has {len(found)} encoders to freeze, not one")
     return found[0]
+
+
+def freeze_blocks(model: nn.Module, blocks: int) -> None:
+    """Keeps the first blocks of a recogniser's encoder, with all before them, as they are.
+
+    Raises:
+        ConfigError: If the encoder has fewer blocks.
+    """
+    if not blocks:
+        return
+    net = dense_net(model)
+    if not 0 < blocks <= len(net.blocks):
+        raise ConfigError(
+            f"optimizer.frozen_blocks: {blocks}, but the encoder has {len(net.blocks)} blocks"
+        )
+    for part in (net.stem, net.stem_norm, *net.blocks[:blocks], *net.transitions[:blocks]):
+        part.requires_grad_(False)
 
 
 def _digest(net: DenseNet, config: ModelConfig) -> str:

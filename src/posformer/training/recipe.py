@@ -83,6 +83,9 @@ class OptimizerConfig:
     # Epoch from which batch norms use their running averages. Batches hold pictures of one size, so
     # their own statistics differ from the averages that recognition uses.
     freeze_norms: float | None = None
+    # Dense blocks of the encoder, the stem with them, that stay as they are: what they see of a
+    # stroke is learned first, and they cost most. Best with `freeze_norms: 0`, or when resumed.
+    frozen_blocks: int = 0
 
 
 @dataclass(frozen=True)
