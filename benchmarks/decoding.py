@@ -5,26 +5,31 @@ through the network, with its own copy of the picture. Both follow the same numb
 directions to a given length, and score what they found the other way round. The encoder is left
 out. Times are those of one run on one machine; their ratios are what matters.
 
-A network of random weights answers nothing like a trained one: its directions never agree. So the
-network runs, and its answers are replaced by those of one that knows the expression (0.9 and more
-for the right word), in both forms of decoding.
+A network of random weights answers nothing like a trained one: its directions never agree, and so
+every hypothesis must be scored the other way round. The network runs, but its answers are replaced:
+in the first table by those of one that knows the expression (0.9 and more for the right word), for
+one picture at all lengths; in the second, with `--data`, by what the shipped model answered when it
+read real pictures, so that the search goes exactly as it went there, doubts and all.
 
     python benchmarks/decoding.py --tokens 10 20 40 80 160
+    python benchmarks/decoding.py --tokens 40 --data crohme_inkml.zip --split 2013
 """
 
 import argparse
 import os
 import platform
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from clock import describe_clock, seconds
 from torch import Tensor
 
+from posformer.evaluation.evaluate import EvaluationSet, open_set
+from posformer.ink.sizing import at_working_size
 from posformer.latex import Vocabulary
 from posformer.model import ModelConfig
 from posformer.model.batching import pad_pictures
@@ -32,7 +37,7 @@ from posformer.model.encoder import Features
 from posformer.model.export import export_onnx
 from posformer.model.posformer import PosFormer
 from posformer.model.weights import save_model
-from posformer.runtime import Runtime
+from posformer.runtime import Runtime, load_runtime, search_options
 from posformer.runtime.onnx import OnnxRuntime
 from posformer.runtime.pytorch import PyTorchRuntime
 from posformer.search import SearchOptions, StepModel, search
@@ -85,6 +90,34 @@ class Knowing:
         return inner, directions[pictures[:, None], rows], place
 
 
+class Recording:
+    """A step model that keeps what it answers."""
+
+    def __init__(self, model: StepModel[Any]) -> None:
+        self._model = model
+        self.start, self.select = model.start, model.select
+        self.answers: list[np.ndarray] = []
+
+    def step(self, tokens: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+        """Answers, and keeps the answer."""
+        found, state = self._model.step(tokens, state)
+        self.answers.append(found)
+        return found, state
+
+
+class Replaying:
+    """A step model that runs its network and then gives recorded answers in their order."""
+
+    def __init__(self, model: StepModel[Any], recorded: Sequence[np.ndarray]) -> None:
+        self._model, self._answers = model, iter(recorded)
+        self.start, self.select = model.start, model.select
+
+    def step(self, tokens: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+        """Runs the network, answers from the record."""
+        _, state = self._model.step(tokens, state)
+        return next(self._answers), state
+
+
 def next_words(model: PosFormer, features: Features, sequences: Tensor) -> Tensor:
     """Log-probabilities (rows, steps, words), with every row and every step computed anew."""
     rows = len(sequences)
@@ -123,36 +156,71 @@ def cached(runtime: Runtime, picture: np.ndarray, beam: int) -> Callable[[int], 
     return decode
 
 
-def seconds(work: Callable[[int], None], tokens: int, repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work(tokens)
-        times.append(time.perf_counter() - start)
-    return min(times)
+def best_time(work: Callable[[int], None], tokens: int, repeats: int, threads: int) -> float:
+    return min(seconds(lambda: work(tokens), threads) for _ in range(repeats))
 
 
 def table(arguments: argparse.Namespace, folder: Path) -> None:
-    model = paper_model()
+    model, threads = paper_model(), arguments.threads
     save_model(model, folder / "model", further=export_onnx(model, folder))
     picture = (np.random.default_rng(0).random(SIZE) < 0.1).astype(np.uint8) * np.uint8(255)
-    with torch.inference_mode():
-        features = model.encoder(*(torch.from_numpy(part) for part in pad_pictures([picture])))
-    onnx = cached(OnnxRuntime.load(folder / "model", arguments.threads), picture, arguments.beam)
+    features = encode_plainly(model, picture)
+    onnx = cached(OnnxRuntime.load(folder / "model", threads), picture, arguments.beam)
     pytorch = cached(PyTorchRuntime(model), picture, arguments.beam)
     onnx(5), pytorch(5)  # the first call of anything is slow
 
     print("| tokens | plain | cached, PyTorch | cached, ONNX Runtime | ms a token | times faster |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     for tokens in arguments.tokens:
-        quick = seconds(onnx, tokens, arguments.repeats)
-        middle = seconds(pytorch, tokens, arguments.repeats)
+        quick = best_time(onnx, tokens, arguments.repeats, threads)
+        middle = best_time(pytorch, tokens, arguments.repeats, threads)
         row = f"{middle:.2f} s | {quick:.2f} s | {1e3 * quick / tokens:.1f}"
         if tokens > arguments.plain_up_to:
             print(f"| {tokens} | | {row} | |", flush=True)
             continue
-        slow = seconds(lambda count: plain(model, features, arguments.beam, count), tokens, 1)
+        slow = seconds(lambda n=tokens: plain(model, features, arguments.beam, n), threads)
         print(f"| {tokens} | {slow:.2f} s | {row} | {slow / quick:.0f} |", flush=True)
+
+
+def nearest(examples: EvaluationSet, tokens: int, count: int) -> list[int]:
+    """Expressions of about so many tokens."""
+    lengths = np.array([len(caption) for caption in examples.captions])
+    return np.argsort(np.abs(lengths - tokens), kind="stable")[:count].tolist()
+
+
+def real_searches(arguments: argparse.Namespace, folder: Path) -> None:
+    """The second table: the time that real searches take, with the paper's network in them."""
+    threads = arguments.threads
+    reader = load_runtime(arguments.model, threads=threads)
+    paper = OnnxRuntime.load(folder / "model", threads)
+    model, size = paper_model(), reader.config.picture
+    options = search_options(reader.config, arguments.beam)
+    examples = open_set(arguments.data, arguments.split)
+    print("\n| tokens read | cells | plain | cached, ONNX Runtime | times faster |")
+    print("| ---: | ---: | ---: | ---: | ---: |")
+    for tokens in (count for count in arguments.tokens if count <= arguments.plain_up_to):
+        for place in nearest(examples, tokens, arguments.expressions):
+            picture = examples.picture(place)
+            sized = at_working_size(picture, size.scale, size.margin, size.max_pixels)
+            recording = Recording(reader.encode([sized]))
+            ((best,),) = search(recording, options, WORDS.sos, WORDS.eos, 1)
+            encoded = paper.encode([picture])
+
+            def again(_: int, encoded: Any = encoded, told: Any = recording.answers) -> None:
+                search(Replaying(encoded, told), options, WORDS.sos, WORDS.eos, 1)
+
+            quick = best_time(again, 0, arguments.repeats, threads)
+            features = encode_plainly(model, picture)
+            length = len(best.tokens)
+            slow = seconds(lambda n=length, f=features: plain(model, f, arguments.beam, n), threads)
+            cells = features.padding[0].numel()
+            row = f"{length} | {cells} | {slow:.2f} s | {quick:.2f} s | {slow / quick:.0f}"
+            print(f"| {row} |", flush=True)
+
+
+@torch.inference_mode()
+def encode_plainly(model: PosFormer, picture: np.ndarray) -> Features:
+    return model.encoder(*(torch.from_numpy(part) for part in pad_pictures([picture])))
 
 
 def main() -> None:
@@ -162,11 +230,17 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=10)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--data", help="pictures or ink, for the second table")
+    parser.add_argument("--split", default="2013")
+    parser.add_argument("--expressions", type=int, default=3, help="of each length")
+    parser.add_argument("--model", help="that reads them; by default the shipped one")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    print(f"{platform.processor() or platform.machine()}, {arguments.threads} threads\n")
+    print(f"{platform.processor() or platform.machine()}, {describe_clock(arguments.threads)}\n")
     with tempfile.TemporaryDirectory() as folder:
         table(arguments, Path(folder))
+        if arguments.data:
+            real_searches(arguments, Path(folder))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ does falls on all of them alike. Choose on validation data, never on a test set.
 
 import argparse
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from clock import clock, describe_clock
 
 from posformer.evaluation import edit_distances, mcnemar
 from posformer.evaluation.evaluate import open_set
@@ -82,14 +82,16 @@ def main() -> None:
     tried = list(trials(runtime.config, arguments.beams, arguments.finished))
     count = min(arguments.limit or len(examples), len(examples))
     places = np.linspace(0, len(examples) - 1, count).astype(int).tolist()
+    now = clock(arguments.threads)
     for first in range(0, count, TOGETHER):
         pictures = [examples.picture(place) for place in places[first : first + TOGETHER]]
         for trial in tried:
-            start = time.perf_counter()
+            start = now()
             found = read_pictures(runtime, pictures, trial.options)
-            trial.seconds += time.perf_counter() - start
+            trial.seconds += now() - start
             trial.readings += [tuple(runtime.vocabulary.decode(best[0].tokens)) for best in found]
         print(f"{first + len(pictures)} of {count}", end="\r", flush=True)
+    print(f"{describe_clock(arguments.threads)}, {count} pictures\n")
     print_table(tried, [examples.captions[place] for place in places])
 
 

@@ -1,4 +1,4 @@
-"""Where the time of recognition goes, how many pictures a second, and how much memory.
+"""Where the time of recognition goes, how many pictures a second, cold start, and memory.
 
     python benchmarks/recognition.py --data crohme.zip --split 2014 --limit 200
 
@@ -10,17 +10,33 @@ import argparse
 import os
 import platform
 import resource
+import statistics
+import subprocess
 import sys
-import time
+import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
+from clock import clock, describe_clock, seconds
 
 from posformer import Recognizer
+from posformer.ink import save_picture
 from posformer.ink.sizing import at_working_size
+from posformer.model.config import ModelConfig
 from posformer.recognizer import prepare
-from posformer.runtime import read_pictures, search_options
+from posformer.runtime import Runtime, read_pictures, search_options
+from posformer.search import StepModel
+
+STRIDE = 16  # pixels a cell of the feature map
+SEARCHES: dict[str, dict[str, Any]] = {
+    "greedy": {"greedy": True},
+    "beam 3": {"beam": 3},
+    "beam 10": {"beam": 10},
+}
 
 
 def pictures(arguments: argparse.Namespace) -> list[np.ndarray]:
@@ -31,8 +47,7 @@ def pictures(arguments: argparse.Namespace) -> list[np.ndarray]:
         count = min(arguments.limit, len(source))  # evenly, since sets may be sorted by length
         places = np.linspace(0, len(source) - 1, count).astype(int)
         return [source.picture(int(place)) for place in places]
-    from posformer.data.synthesis import open_synthesizer
-    from posformer.ink.align import in_pixels
+    from posformer.data.synthesis import in_pixels, open_synthesizer
     from posformer.ink import render
 
     synthesizer = open_synthesizer()
@@ -40,32 +55,120 @@ def pictures(arguments: argparse.Namespace) -> list[np.ndarray]:
     return [render(in_pixels(synthesizer.make(random)).strokes) for _ in range(arguments.limit)]
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+class Clocked:
+    """A runtime that notes how long its encoder and its decoder run."""
+
+    def __init__(self, runtime: Runtime, threads: int) -> None:
+        self._runtime = runtime
+        self.config, self.vocabulary, self.info = runtime.config, runtime.vocabulary, runtime.info
+        self.encoder = self.decoder = 0.0
+        self._now = clock(threads)
+
+    def encode(self, given: Sequence[np.ndarray]) -> "ClockedSteps":
+        """Encodes pictures; see `Runtime`."""
+        start = self._now()
+        model = self._runtime.encode(given)
+        self.encoder += self._now() - start
+        return ClockedSteps(model, self, self._now)
 
 
-def table(recognizer: Recognizer, given: Sequence[np.ndarray]) -> None:
-    runtime, size = recognizer.runtime, recognizer.runtime.config.picture
+class ClockedSteps:
+    """The steps of such a runtime."""
+
+    def __init__(self, model: StepModel[Any], owner: Clocked, now: Callable[[], float]) -> None:
+        self._model, self._owner, self._now = model, owner, now
+        self.start = model.start
+
+    def step(self, tokens: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
+        """Feeds tokens; see `StepModel`."""
+        start = self._now()
+        found = self._model.step(tokens, state)
+        self._owner.decoder += self._now() - start
+        return found
+
+    def select(self, state: Any, kept: np.ndarray, rows: np.ndarray) -> Any:
+        """Keeps some pictures and rows."""
+        start = self._now()
+        found = self._model.select(state, kept, rows)
+        self._owner.decoder += self._now() - start
+        return found
+
+
+def print_parts(recognizer: Recognizer, given: Sequence[np.ndarray], threads: int) -> None:
     count = len(given)
-    clean = seconds(lambda: [prepare(picture) for picture in given])
+    clean = seconds(lambda: [prepare(picture) for picture in given], threads)
+    print(
+        "| ms a picture | clean-up | encoder | decoder steps | search | all | pictures a second |"
+    )
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for name, settings in SEARCHES.items():
+        timed = Clocked(recognizer.runtime, threads)
+        options = search_options(timed.config, **settings)
+        work = partial(read_pictures, timed, given, options)
+        reading = seconds(work, threads)
+        search = reading - timed.encoder - timed.decoder
+        parts = (clean, timed.encoder, timed.decoder, search, clean + reading)
+        cells = " | ".join(f"{1e3 * part / count:.1f}" for part in parts)
+        print(f"| {name} | {cells} | {count / (clean + reading):.1f} |", flush=True)
+
+
+def encoder_flop(config: ModelConfig, height: int, width: int) -> float:
+    """Floating-point operations, two for a product and its sum, for a picture of this size."""
+    growth, decoder = config.encoder.growth, config.decoder
+    rows, columns = -(-height // STRIDE), -(-width // STRIDE)  # of the feature map
+    channels = 2 * growth
+    total = 64 * 49 * channels  # the stem, at half the size: 64 pixels a cell of the map
+    for number, layers in enumerate(config.encoder.layers):
+        pixels = 4 ** (len(config.encoder.layers) - 1 - number)  # a cell of the map
+        for _ in range(layers):
+            total += pixels * 4 * growth * (channels + 9 * growth)
+            channels += growth
+        if number < len(config.encoder.layers) - 1:
+            total += pixels * channels * (channels // 2)
+            channels //= 2
+    total += channels * decoder.width + 2 * decoder.layers * decoder.width**2
+    return 2.0 * total * rows * columns
+
+
+def print_encoder_rate(runtime: Runtime, given: Sequence[np.ndarray], threads: int) -> None:
+    """The encoder's operations a second beside those of a matrix product in the same threads."""
+    size = runtime.config.picture
     sized = [at_working_size(one, size.scale, size.margin, size.max_pixels) for one in given]
-    encoder = seconds(lambda: [runtime.encode([picture]) for picture in sized])
-    print("| | ms a picture | pictures a second |")
-    print("| --- | ---: | ---: |")
-    for name, spent in (("clean-up", clean), ("encoder", encoder)):
-        print(f"| {name} | {1e3 * spent / count:.1f} | |")
-    for name, settings in (
-        ("greedy", {"greedy": True}),
-        ("beam 3", {"beam": 3}),
-        ("beam 10", {"beam": 10}),
-    ):
-        options = search_options(runtime.config, **settings)
-        decoding = seconds(lambda options=options: read_pictures(runtime, given, options)) - encoder
-        whole = seconds(lambda settings=settings: list(recognizer.attempt_many(given, **settings)))
-        print(f"| decoder and search, {name} | {1e3 * decoding / count:.1f} | |")
-        print(f"| all, {name} | {1e3 * whole / count:.1f} | {count / whole:.1f} |", flush=True)
+    work = sum(encoder_flop(runtime.config, *picture.shape) for picture in sized)
+    square = np.random.default_rng(0).random((1024, 1024), np.float32)
+    reached, possible = [], []
+    for _ in range(3):  # in turns, since other programs come and go
+        spent = seconds(lambda: [runtime.encode([picture]) for picture in sized], threads)
+        reached.append(work / spent / 1e9)
+        product = seconds(lambda: [square @ square for _ in range(20)], threads)
+        possible.append(20 * 2 * 1024**3 / product / 1e9)
+    share = max(one / other for one, other in zip(reached, possible, strict=True))
+    print(
+        f"\nencoder: {work / len(sized) / 1e9:.2f} GFLOP a picture, {max(reached):.0f} GFLOP/s; a "
+        f"matrix product (1024, float32, NumPy): {max(possible):.0f} GFLOP/s; share {share:.0%}"
+    )
+
+
+def print_cold_start(picture: np.ndarray, model: str | None, repeats: int = 5) -> None:
+    """From typing the command to the LaTeX: a new process every time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "picture.png"
+        save_picture(picture, path)
+        program = [sys.executable, "-m", "posformer.cli", "recognize", str(path)]
+        command = [*program, "--model", model] if model else program
+        run = [
+            seconds(lambda: subprocess.run(command, check=True, capture_output=True), threads=0)
+            for _ in range(repeats)
+        ]
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    print(
+        f"cold start: {min(run):.2f} s at best, {statistics.median(run):.2f} s in the median of "
+        f"{repeats}; peak memory of that process {_megabytes(peak):.0f} MB"
+    )
+
+
+def _megabytes(peak: int) -> float:
+    return peak * (1 if sys.platform == "darwin" else 1024) / 2**20
 
 
 def main() -> None:
@@ -76,17 +179,21 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
-    recognizer = Recognizer.load(arguments.model, threads=arguments.threads)
+    threads = arguments.threads
+    recognizer = Recognizer.load(arguments.model, threads=threads)
     given = pictures(arguments)
     median = sorted(given, key=lambda picture: picture.size)[len(given) // 2]
     recognizer.recognize(median)
-    print(f"{platform.processor() or platform.machine()}, {arguments.threads} threads\n")
-    table(recognizer, given)
-    one = min(seconds(lambda: recognizer.recognize(median, greedy=True)) for _ in range(5))
-    print(f"\none picture of median size, greedy: {1e3 * one:.0f} ms")
-    unit = 1 if sys.platform == "darwin" else 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    print(f"peak memory: {peak / 2**20:.0f} MB")
+    cv2.setNumThreads(threads)
+    print(f"{platform.processor() or platform.machine()}, {describe_clock(threads)}\n")
+    print_parts(recognizer, given, threads)
+    print_encoder_rate(recognizer.runtime, given, threads)
+    one = min(seconds(lambda: recognizer.recognize(median, greedy=True), threads) for _ in range(5))
+    height, width = median.shape
+    print(f"one picture of median size ({width}×{height}), greedy: {1e3 * one:.0f} ms")
+    print_cold_start(median, arguments.model)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"peak memory of this program, {len(given)} pictures: {_megabytes(peak):.0f} MB")
 
 
 if __name__ == "__main__":
