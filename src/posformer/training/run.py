@@ -17,7 +17,7 @@ from posformer.model.weights import load_model, take_weights
 from posformer.training.allocator import keep_memory
 from posformer.training.callbacks import make_callbacks, say
 from posformer.training.features import keep_features
-from posformer.training.frozen import FrozenEncoder
+from posformer.training.frozen import FrozenEncoder, freeze_blocks
 from posformer.training.loading import RecipeData
 from posformer.training.module import TrainingError, TrainingModule
 from posformer.training.progress import ProgressPictures
@@ -61,6 +61,7 @@ def train(
     module = TrainingModule(recipe, examples.vocabulary, len(examples.train))
     if start is not None:
         _take(module, start)
+    freeze_blocks(module.model, recipe.optimizer.frozen_blocks)
     if encoder is not None:
         encoder.put_into(module.model)
         examples = keep_features(recipe, examples, encoder)
