@@ -1,0 +1,123 @@
+"""Expressions of several lines, from the set to what is read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from posformer import Recognizer
+from posformer.data import load_ink, open_pictures
+from posformer.data.synthesis import open_synthesizer, write_set
+from posformer.evaluation import evaluate_pairs
+from posformer.evaluation.evaluate import open_set, predict
+from posformer.ink import lay_out, natural_scale, own_bank, render
+from posformer.ink.align import in_pixels
+from posformer.ink.cleanup import clean, split_lines
+from posformer.model.config import ConfigError, PictureConfig
+from posformer.runtime import load_runtime
+from posformer.search import SearchOptions
+from posformer.training.recipe import DataConfig, MultilineConfig, load_recipe
+from posformer.training.run import train
+from posformer.training.sources import open_examples
+
+ENVIRONMENTS = {
+    f"\\{side}{{{name}}}" for side in ("begin", "end") for name in ("cases", "aligned", "pmatrix")
+}
+
+
+@pytest.fixture(scope="module")
+def multiline_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("multiline") / "set.zip"
+    synthesizer = open_synthesizer(
+        lines="2-3", environments="cases,aligned,pmatrix", max_tokens=10, max_symbols=12
+    )
+    list(write_set(path, synthesizer, 24, seed=3, split="lines"))
+    return path
+
+
+@pytest.fixture
+def trained(multiline_set: Path, tiny_recipe: Path, tmp_path: Path) -> Path:
+    """A checkpoint of a run too short to have learned anything."""
+    changes = [f"data.pictures={multiline_set}", "data.train=lines", "data.validation=lines"]
+    changes += ["epochs=1", "validate_every=1"]
+    train(load_recipe(tiny_recipe, changes), tmp_path / "run")
+    return tmp_path / "run" / "last.ckpt"
+
+
+def test_a_set_trains_is_measured_and_is_read_whole(trained, multiline_set, tmp_path):
+    runtime = load_runtime(trained, "pytorch")
+    assert {"\\\\", "&"} | ENVIRONMENTS <= set(runtime.vocabulary.words)
+
+    greedy = SearchOptions(beam=1, directions="forward", rescore=False, max_length=30)
+    examples = open_set(multiline_set, "lines", limit=4)
+    found = list(predict(runtime, examples, greedy))
+    scores = evaluate_pairs([one.truth for one in found], [one.prediction for one in found])
+    assert scores.count == 4 and scores.cer > 0
+
+    pictures = open_pictures(multiline_set, "lines")
+    every = (pictures.picture(place) for place in range(len(pictures)))
+    torn = next(picture for picture in every if len(split_lines(clean(picture))) > 1)
+    Image.fromarray(255 - torn).save(tmp_path / "page.png")
+    assert not Recognizer(runtime).recognize(tmp_path / "page.png", greedy=True).lines
+
+
+def test_ink_of_a_set_gives_back_texts_pictures_and_fences(multiline_set):
+    pictures = open_pictures(multiline_set, "lines")
+    inks = load_ink(multiline_set, "lines", cache=None)
+    for place, (example, ink) in enumerate(zip(pictures, inks, strict=True)):
+        assert (ink.name, ink.tokens) == (example.name, example.tokens)
+        assert np.array_equal(render(ink.strokes), pictures.picture(place))
+        assert bool(ink.alignment[0]) == (ink.tokens[0] != "\\begin{aligned}")
+        assert bool(ink.alignment[-1]) == (ink.tokens[-1] == "\\end{pmatrix}")
+        assert sorted(sum(ink.alignment, ())) == list(range(len(ink.strokes)))
+
+
+@pytest.mark.parametrize("fence", ["cases", "pmatrix"])
+def test_a_fence_does_not_make_the_writing_smaller(fence):
+    tokens = f"\\begin{{{fence}}} x + y = 1 \\\\ x - y = 2 \\\\ y = 3 \\end{{{fence}}}".split()
+    ink = lay_out(tokens, own_bank(), np.random.default_rng(0))
+    inside = [stroke for strokes in ink.alignment[1:-1] for stroke in strokes]
+    alone = natural_scale([ink.strokes[stroke] for stroke in inside])
+    sized = in_pixels(ink)
+    for stroke in inside:
+        wide, tall = np.ptp(ink.strokes[stroke], axis=0) * alone
+        assert np.allclose(np.ptp(sized.strokes[stroke], axis=0), (wide, tall), atol=1.0)
+    assert natural_scale(ink.strokes) < 0.95 * alone
+
+
+def test_examples_are_made_up_while_training_and_never_those_held_out(multiline_set, own_set):
+    config = DataConfig(
+        pictures=str(multiline_set),
+        validation="lines",
+        ink=str(own_set),
+        train="train",
+        source="ink",
+        synthesis=1.0,
+        multiline=MultilineConfig(max_tokens=10, max_symbols=12),
+        examples=40,
+    )
+    examples = open_examples(config, PictureConfig(scale=0.5))
+    assert len(examples.train) == 40
+    held_out = {example.tokens for example in open_pictures(multiline_set, "lines")}
+    rng = np.random.default_rng(0)
+    drawn = [examples.train.draw(number, rng).tokens for number in range(40)]
+    assert not held_out & set(drawn)
+    assert all(examples.vocabulary.encode(tokens) for tokens in drawn)
+    assert set(examples.vocabulary.words) >= ENVIRONMENTS
+
+
+def test_a_vocabulary_that_was_named_must_have_the_words_of_the_lines(own_set, tmp_path):
+    words = tmp_path / "words.txt"
+    words.write_text("a\nb\nx\n1\n2\n+\n=\n{\n}\n^\n_\n\\\\\n&\n")
+    config = DataConfig(
+        pictures=str(own_set),
+        validation="train",
+        ink=str(own_set),
+        source="ink",
+        vocabulary=str(words),
+        synthesis=1.0,
+        multiline=MultilineConfig(environments=("cases",)),
+    )
+    with pytest.raises(ConfigError, match=r"words\.txt: lacks '\\begin\{cases\}'"):
+        open_examples(config, PictureConfig())
