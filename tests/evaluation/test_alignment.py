@@ -23,6 +23,8 @@ def shown(truth: str, prediction: str) -> list[tuple[str | None, str | None, str
         ("a b", "a + b", [(None, "+", "extra")]),
         ("x ^ { 2 } y", "x 2 y", [(t, None, "missing") for t in "^{}"]),
         ("\\alpha", "", [("\\alpha", None, "missing")]),
+        ("x ^ { b }", "x ^ { 8", [("b", "8", "replaced"), ("}", None, "missing")]),
+        ("_ i }", "1 }", [("_", None, "missing"), ("i", "1", "replaced")]),
     ],
 )
 def test_only_what_differs_is_marked(truth, prediction, differing):

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rapidfuzz.distance import Levenshtein
+from posformer.latex import is_structure
 
 __all__ = ["Pair", "align"]
+
+_EDIT = 1000  # more than all unlikely pairs of an expression together
+_UNLIKELY = 1
 
 
 @dataclass(frozen=True)
@@ -31,16 +34,63 @@ class Pair:
 def align(truth: Sequence[str], prediction: Sequence[str]) -> tuple[Pair, ...]:
     """Lay a prediction beside the truth with the fewest tokens that differ.
 
-    The number of pairs that are not the same is the edit distance.
+    The number of pairs that are not the same is the edit distance. Of alignments with equally many
+    the one is taken in which the fewest symbols stand for a brace or a script: those are no reading
+    of ink.
     """
+    first = _common(truth, prediction)
+    behind = _common(truth[first:][::-1], prediction[first:][::-1])
+    there, read = truth[first : len(truth) - behind], prediction[first : len(prediction) - behind]
+    return (
+        *map(Pair, truth[:first], truth[:first]),
+        *_walk(there, read, _costs(there, read)),
+        *map(Pair, truth[len(truth) - behind :], truth[len(truth) - behind :]),
+    )
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many tokens two sequences begin with in common."""
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def _costs(truth: Sequence[str], prediction: Sequence[str]) -> list[list[int]]:
+    """The least cost to align each beginning of the truth with each of the prediction."""
+    costs = [[_EDIT * place for place in range(len(prediction) + 1)]]
+    for token in truth:
+        above, row = costs[-1], [costs[-1][0] + _EDIT]
+        for place, guess in enumerate(prediction):
+            replaced = above[place] + _pair_cost(token, guess)
+            row.append(min(replaced, above[place + 1] + _EDIT, row[place] + _EDIT))
+        costs.append(row)
+    return costs
+
+
+def _pair_cost(token: str, guess: str) -> int:
+    if token == guess:
+        return 0
+    return _EDIT + (_UNLIKELY if is_structure(token) != is_structure(guess) else 0)
+
+
+def _walk(
+    truth: Sequence[str], prediction: Sequence[str], costs: Sequence[Sequence[int]]
+) -> list[Pair]:
+    """The pairs of the cheapest alignment, found from its end."""
     pairs: list[Pair] = []
-    for step in Levenshtein.opcodes(truth, prediction):
-        there: list[str | None] = list(truth[step.src_start : step.src_end])
-        read: list[str | None] = list(prediction[step.dest_start : step.dest_end])
-        missing: list[str | None] = [None] * abs(len(there) - len(read))
-        if len(there) < len(read):
-            there += missing
+    down, across = len(truth), len(prediction)
+    while down or across:
+        here = costs[down][across]
+        if down and here == costs[down - 1][across] + _EDIT:
+            down -= 1
+            pairs.append(Pair(truth[down], None))
+        elif across and here == costs[down][across - 1] + _EDIT:
+            across -= 1
+            pairs.append(Pair(None, prediction[across]))
         else:
-            read += missing
-        pairs += map(Pair, there, read)
-    return tuple(pairs)
+            down, across = down - 1, across - 1
+            pairs.append(Pair(truth[down], prediction[across]))
+    return pairs[::-1]

@@ -275,9 +275,14 @@ def _token(token: str | None, absent: str) -> Markup:
 
 
 def _confusion_map(replaced: Sequence[Confusion]) -> Markup:
-    """The symbols that are confused most, by the symbols they are taken for most."""
-    rows = _most_frequent([(one.truth, one.count) for one in replaced])
-    columns = _most_frequent([(one.prediction, one.count) for one in replaced if one.truth in rows])
+    """The symbols that are confused most, by what they are taken for."""
+    rows: list[str] = []
+    columns: list[str] = []
+    for one in replaced:
+        truth, guess = str(one.truth), str(one.prediction)
+        if _fits(rows, truth) and _fits(columns, guess):
+            rows += [truth] * (truth not in rows)
+            columns += [guess] * (guess not in columns)
     times = {(one.truth, one.prediction): one.count for one in replaced}
     counts = [[times.get((row, column), 0) for column in columns] for row in rows]
     left = sum(times.values()) - sum(map(sum, counts))
@@ -288,12 +293,8 @@ def _confusion_map(replaced: Sequence[Confusion]) -> Markup:
     )
 
 
-def _most_frequent(tokens: Sequence[tuple[str | None, int]]) -> list[str]:
-    sums: dict[str, int] = {}
-    for token, count in tokens:
-        if token is not None:
-            sums[token] = sums.get(token, 0) + count
-    return sorted(sums, key=lambda token: (-sums[token], token))[:_HEAT_MAP_SIDE]
+def _fits(names: Sequence[str], token: str) -> bool:
+    return token in names or len(names) < _HEAT_MAP_SIDE
 
 
 def _thresholds(known: Sequence[Prediction]) -> Markup:

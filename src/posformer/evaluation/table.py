@@ -123,7 +123,7 @@ def paper_remarks(split: str | None = None, *, used_ink: bool = False) -> list[s
     """Say what keeps our row and the paper's from being measured alike."""
     out: list[str] = []
     rows = _paper_rows(split)
-    if used_ink:
+    if used_ink and rows:
         out.append("This model's training also used the ink of the training set; others did not.")
     if rows:
         out.append("The other rows are the paper's; its authors chose checkpoints on CROHME 2014.")

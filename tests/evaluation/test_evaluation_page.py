@@ -1,0 +1,12 @@
+"""What docs/evaluation.md shows is what happens."""
+
+import doctest
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "evaluation.md"
+
+
+def test_examples_give_what_the_page_says():
+    result = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
+    assert result.attempted > 10
+    assert result.failed == 0
