@@ -91,7 +91,8 @@ def markdown_reliability(trial: CalibrationTrial) -> str:
     for threshold in _THRESHOLDS:
         unsure = trial.after < threshold
         shares = (unsure.mean(), _mean(trial.correct[~unsure]), _mean(unsure[~trial.correct]))
-        lines.append(f"| {threshold} | " + " | ".join(f"{100 * x:.0f} %" for x in shares) + " |")
+        cells = ("–" if np.isnan(share) else f"{100 * share:.0f} %" for share in shares)
+        lines.append(f"| {threshold} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
