@@ -7,6 +7,7 @@ import threading
 import tracemalloc
 import warnings
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from posformer.errors import PosformerError
 from posformer.ink import picture_strokes, render
 from posformer.ink.cleanup import NoInkError
 from posformer.ink.loading import PictureWarning
+from posformer.latex import tokenize
 from posformer.model.folder import ModelError
 from posformer.recognizer import prepare
 from posformer.runtime import Calibration, interface
@@ -165,6 +167,25 @@ def test_a_result_in_other_languages():
     assert lines.markdown.startswith("$$") and "<mtable" in lines.mathml
     broken = Recognition("a<_+_", 0.1, ())
     assert "<merror>" in broken.mathml and "a&lt;" in broken.mathml
+
+
+@pytest.mark.parametrize(
+    ("latex", "cells"),
+    [
+        (r"\begin{aligned}x&=1\\&=2\end{aligned}", 4),
+        (r"\begin{gathered}x=1\\y\end{gathered}", 2),
+        (r"\begin{cases}x=1\\y=2\end{cases}", 2),
+        (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", 4),
+        (r"\begin{array}{l}x\\y\end{array}", 2),
+    ],
+)
+def test_lines_become_the_rows_of_a_table(latex, cells):
+    result = Recognition(latex, 0.9, tuple(tokenize(latex)))
+    table = ElementTree.fromstring(result.mathml)
+    assert table.get("display") == "block" and result.markdown == f"$${latex}$$"
+    rows = list(table.iter("{http://www.w3.org/1998/Math/MathML}mtr"))
+    assert len(rows) == 2 and sum(len(row) for row in rows) == cells
+    assert "&amp;" not in result.mathml
 
 
 def test_low_confidence_is_called_unsure():

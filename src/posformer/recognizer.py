@@ -346,8 +346,8 @@ def _joined(lines: Sequence[Recognition]) -> Recognition:
     if len(lines) == 1:
         return lines[0]
     tokens: list[str] = []
-    for line in lines:
-        tokens += [_LINE_BREAK, *line.tokens] if tokens else line.tokens
+    for number, line in enumerate(lines):
+        tokens += [_LINE_BREAK, *line.tokens] if number else line.tokens
     return replace(
         lines[0],
         latex=to_latex(in_lines(tokens)),

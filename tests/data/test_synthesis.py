@@ -20,6 +20,7 @@ from posformer.data.synthesis import (
     read_range,
     write_set,
 )
+from posformer.ink.align import inked_places
 from posformer.ink.inkml import read_inkml
 from posformer.ink.render import picture_strokes, render
 from posformer.latex import Vocabulary, complexity
@@ -134,6 +135,22 @@ def test_the_command_line_makes_multi_line_sets_of_given_words(tmp_path):
         assert example.tokens.count("\\\\") in (1, 2)
         assert set(example.tokens) <= {*Vocabulary.load(words).words, "\\\\"}
         assert complexity(example.tokens) == 1
+
+
+def test_the_command_line_sets_lines_in_environments_and_leaves_texts_out(tmp_path):
+    words = tmp_path / "words.txt"
+    Vocabulary(["x", "1", "=", "+"]).save(words)
+    options = ["--count", "12", "--lines", "2", "--environments", "cases,pmatrix"]
+    options += ["--max-tokens", "6", "--max-symbols", "9", "--vocabulary", str(words)]
+    texts = []
+    for name, further in (("one", []), ("other", ["--leave-out", str(tmp_path / "one.zip")])):
+        output = ["--output", str(tmp_path / f"{name}.zip")]
+        result = CliRunner().invoke(app, ["synthesize", *options, *further, *output])
+        assert result.exit_code == 0, result.output
+        texts.append({example.tokens for example in open_pictures(output[1], "synthetic")})
+    assert {tokens[0] for tokens in texts[0]} == {"\\begin{cases}", "\\begin{pmatrix}"}
+    assert all(len(inked_places(tokens)) <= 9 for tokens in texts[0])
+    assert not texts[0] & texts[1]
 
 
 @pytest.mark.parametrize(("text", "found"), [("3", (3, 3)), ("1-4", (1, 4)), ("0-12", (0, 12))])
