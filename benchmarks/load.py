@@ -1,10 +1,11 @@
 """The server under load: how much it reads, how long that takes, and what happens beyond.
 
-Clients run in this process and talk to a server of its own on loopback. Four tables: requests a
-second and waiting times for 1 to 64 clients, with micro-batching and without in turns, and a flood
-of ten times as many requests as fit in.
+Clients run in this process and talk to servers on loopback, one for each number of workers and
+size of batches, in turns. For 1 to 64 clients the table has requests a second, waiting times, and
+the CPU time that a request took, which other programs disturb least. Then the last server is
+flooded with ten times as many requests as fit in.
 
-    python benchmarks/load.py --model MODEL --seconds 5
+    python benchmarks/load.py --model MODEL --seconds 5 --workers 1 2 --batch 1 8
 """
 
 import argparse
@@ -14,7 +15,9 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 
@@ -30,6 +33,7 @@ class Load:
     """What came of a number of clients."""
 
     seconds: float
+    busy: float  # seconds of CPU that the server used
     latencies: np.ndarray  # seconds of each answer
     statuses: Counter[int]
 
@@ -56,17 +60,17 @@ async def client(http: httpx2.AsyncClient, until: float, seed: int, found: list)
             await asyncio.sleep(0.05)
 
 
-async def load(address: str, clients: int, seconds: float) -> Load:
+async def load(server: "Server", clients: int, seconds: float) -> Load:
     limits = httpx2.Limits(max_connections=None)
     found: list[tuple[float, int]] = []
-    async with httpx2.AsyncClient(base_url=address, timeout=120, limits=limits) as http:
-        start = perf_counter()
+    async with httpx2.AsyncClient(base_url=server.address, timeout=120, limits=limits) as http:
+        start, busy = perf_counter(), server.cpu_seconds
         await asyncio.gather(
             *(client(http, start + seconds, number, found) for number in range(clients))
         )
         spent = perf_counter() - start
     answered = np.array([latency for latency, status in found if status == 200])
-    return Load(spent, answered, Counter(status for _, status in found))
+    return Load(spent, server.cpu_seconds - busy, answered, Counter(status for _, status in found))
 
 
 async def flood(address: str, requests: int) -> Counter[int]:
@@ -103,13 +107,20 @@ class Server:
         pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
+    @property
+    def cpu_seconds(self) -> float:
+        """That it has used so far."""
+        times = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+
 
 def row(name: str, result: Load) -> str:
     milliseconds = 1000 * result.latencies
     p50, p95 = np.percentile(milliseconds, [50, 95]) if len(milliseconds) else (np.nan, np.nan)
     rate = len(milliseconds) / result.seconds
-    refused = result.statuses[503]
-    return f"| {name} | {rate:.1f} | {p50:.0f} | {p95:.0f} | {refused} |"
+    busy = 1000 * result.busy / max(len(milliseconds), 1)
+    cells = (f"{rate:.1f}", f"{p50:.0f}", f"{p95:.0f}", f"{busy:.0f}", str(result.statuses[503]))
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -117,29 +128,30 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a model folder; else the one that comes along")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each row")
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
-    parser.add_argument("--workers", type=int, default=2, help="of the server")
+    parser.add_argument("--workers", type=int, nargs="+", default=[2], help="of the servers")
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 8], help="of the servers")
     options = parser.parse_args()
-    with (
-        Server(options.model, options.workers, 8) as batched,
-        Server(options.model, options.workers, 1) as single,
-    ):
-        servers = {"batched": batched, "one by one": single}
+    with ExitStack() as running:
+        servers = {
+            f"{workers} | {batch}": running.enter_context(Server(options.model, workers, batch))
+            for workers, batch in product(options.workers, options.batch)
+        }
         for server in servers.values():
-            asyncio.run(load(server.address, 1, 0.5))
-        print("| clients | requests/s | p50 ms | p95 ms | refused |")
-        print("| --- | ---: | ---: | ---: | ---: |")
+            asyncio.run(load(server, 1, 0.5))
+        print("| clients | workers | batch | requests/s | p50 ms | p95 ms | CPU ms | refused |")
+        print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
         for clients in options.clients:
             for name, server in servers.items():
-                result = asyncio.run(load(server.address, clients, options.seconds))
-                print(row(f"{clients}, {name}", result), flush=True)
-        before = batched.megabytes
-        statuses = asyncio.run(flood(batched.address, 10 * REQUESTS))
+                result = asyncio.run(load(server, clients, options.seconds))
+                print(row(f"{clients} | {name}", result), flush=True)
+        before = server.megabytes
+        statuses = asyncio.run(flood(server.address, 10 * REQUESTS))
         assert set(statuses) <= {200, 503}, statuses
         print(
             f"\n{10 * REQUESTS} requests at once, {REQUESTS} fit in: {statuses[200]} read, ", end=""
         )
         print(f"{statuses[503]} refused with 503, none lost; ", end="")
-        print(f"memory {before:.0f} MB before, {batched.megabytes:.0f} MB after")
+        print(f"memory {before:.0f} MB before, {server.megabytes:.0f} MB after")
 
 
 if __name__ == "__main__":
