@@ -15,7 +15,7 @@ import numpy as np
 
 from posformer.data.grammar import RELATIONS, Grammar
 
-__all__ = ["ENVIRONMENTS", "arrange"]
+__all__ = ["ENVIRONMENTS", "arrange", "environment_words"]
 
 _EQUATIONS = ("aligned", "array", "cases", "gathered")
 _MATRICES = ("matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix")
@@ -23,6 +23,7 @@ _MATRICES = ("matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix")
 ENVIRONMENTS = frozenset((*_EQUATIONS, *_MATRICES))
 """Environments that texts can be made up for."""
 
+_COLUMNS = ("{", "l", "}")  # an array says how its only column is aligned
 _MOST_COLUMNS = 3
 _DERIVED = 0.5  # share of the further lines of `aligned` that go on from the line before
 
@@ -55,8 +56,20 @@ def arrange(
     else:
         rows = _equations(grammar, environment, rng, lines, max(1, max_tokens // 2))
     body = [token for row in rows for token in ("\\\\", *row)][1:]
-    columns_of_array = ["{", "l", "}"] if environment == "array" else []
-    return [f"\\begin{{{environment}}}", *columns_of_array, *body, f"\\end{{{environment}}}"]
+    letters = _COLUMNS if environment == "array" else ()
+    return [f"\\begin{{{environment}}}", *letters, *body, f"\\end{{{environment}}}"]
+
+
+def environment_words(environment: str) -> frozenset[str]:
+    """The words that an environment adds to those of its parts."""
+    words = {f"\\begin{{{environment}}}", f"\\end{{{environment}}}", "\\\\"}
+    if environment in _EQUATIONS:
+        words.add("=")
+    if environment in _MATRICES or environment == "aligned":
+        words.add("&")
+    if environment == "array":
+        words.update(_COLUMNS)
+    return frozenset(words)
 
 
 def _joined(cells: Sequence[Sequence[str]]) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from posformer.data.arrangements import ENVIRONMENTS, arrange
+from posformer.data.arrangements import ENVIRONMENTS, arrange, environment_words
 from posformer.data.grammar import Grammar
 from posformer.data.inkset import InkDrawing, InkSource, load_ink
 from posformer.data.pictures import list_splits, open_pictures
@@ -98,9 +98,7 @@ class Synthesizer:
         words = set(self.grammar.words)
         if self.lines[1] > 1:
             words.add("\\\\")
-        for environment in self.environments:
-            words |= {"=", "&", f"\\begin{{{environment}}}", f"\\end{{{environment}}}"}
-        return frozenset(words)
+        return frozenset(words).union(*map(environment_words, self.environments))
 
     def make(
         self,
@@ -128,7 +126,11 @@ class Synthesizer:
             new = tokens not in self.known and tokens not in seen
             if self._may_be(tokens, level) and (new or attempt >= _NEW_TEXT_TRIES):
                 return lay_out(tokens, self.bank, rng, self.style, name=name)
-        raise SynthesisError("no expression as small as asked for was found")
+        raise SynthesisError(
+            f"in {_TRIES} tries no new expression was found"
+            + ("" if level is None else f" of level {level}")
+            + ("" if self.max_symbols is None else f" with at most {self.max_symbols} symbols")
+        )
 
     def _text(self, rng: np.random.Generator, level: int | None) -> tuple[str, ...]:
         lines = int(rng.integers(self.lines[0], self.lines[1] + 1))
