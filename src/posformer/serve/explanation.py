@@ -58,7 +58,10 @@ def _look(recognizer: Recognizer, picture: np.ndarray, tokens: tuple[str, ...]) 
         return Line(sized, (), np.zeros((0, 1, 1), np.float32))
     # The step that takes in a token predicts the next one: the maps begin with the first token.
     fed = np.array([words.sos, *words.encode(tokens[:-1])], np.int64)
-    attention = encoded.attention(fed[None, None])[-1].weights[0, 0].mean(axis=1)
+    layers = encoded.attention(fed[None, None])
+    if not layers:  # a model of somebody's own that does not tell
+        return None
+    attention = layers[-1].weights[0, 0].mean(axis=1)
     rows, columns = (-(-side // _CELL) for side in sized.shape)
     maps = attention.reshape(len(tokens), rows, columns)
     highest = maps.max(axis=(1, 2), keepdims=True)
