@@ -64,7 +64,7 @@ def read_pictures(
     words = runtime.vocabulary
 
     def is_well_formed(tokens: tuple[int, ...]) -> bool:
-        return is_valid(words.decode(tokens))
+        return bool(tokens) and is_valid(words.decode(tokens))
 
     found: list[list[Hypothesis]] = [[] for _ in pictures]
     for group in _groups(sized, _most_pictures(options)):
