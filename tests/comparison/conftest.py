@@ -42,6 +42,8 @@ def recipes(small_set: Path, given_model: Path, tmp_path: Path) -> list[Path]:
         "batch": {"max_pictures": 8, "workers": 0},
         "optimizer": {"averaging": None},
         "epochs": 1,
+        "validate_every": 100,
+        "progress_pictures": 0,
         "accelerator": "cpu",
     }
     forest = {"base": "plain.yaml", "name": "plain-pf", "model": {"position": {"form": "heads"}}}

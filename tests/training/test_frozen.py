@@ -48,7 +48,8 @@ def frozen_recipe(tiny_recipe: Path, encoder_folder: Path, tmp_path: Path) -> Re
             "data.limit=12",
             "data.validation_limit=5",
             "epochs=2",
-            "validate_every=1",
+            "validate_every=2",
+            "progress_pictures=0",
         ],
     )
 

@@ -5,6 +5,7 @@ is rendered, and rendering reads its map. So batches are packed as ever, and the
 drawing that the encoder saw go along.
 """
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -151,7 +152,8 @@ def _open_store(folder: Path, source: Source, encoder: FrozenEncoder, turn: int)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     try:
         _write_store(fresh, source, encoder, turn)
-        fresh.rename(folder)
+        with contextlib.suppress(OSError):  # another process was first, with the same maps
+            fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return FeatureStore(folder)
