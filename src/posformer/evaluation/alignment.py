@@ -61,19 +61,19 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 def _costs(truth: Sequence[str], prediction: Sequence[str]) -> list[list[int]]:
     """The least cost to align each beginning of the truth with each of the prediction."""
     costs = [[_EDIT * place for place in range(len(prediction) + 1)]]
+    guesses = [(guess, is_structure(guess)) for guess in prediction]
     for token in truth:
-        above, row = costs[-1], [costs[-1][0] + _EDIT]
-        for place, guess in enumerate(prediction):
-            replaced = above[place] + _pair_cost(token, guess)
-            row.append(min(replaced, above[place + 1] + _EDIT, row[place] + _EDIT))
+        inkless = is_structure(token)
+        diagonal, left = costs[-1][0], costs[-1][0] + _EDIT
+        row = [left]
+        for (guess, inkless_guess), above in zip(guesses, costs[-1][1:], strict=True):
+            if token != guess:
+                diagonal += _EDIT + (_UNLIKELY if inkless != inkless_guess else 0)
+            left = min(diagonal, above + _EDIT, left + _EDIT)
+            row.append(left)
+            diagonal = above
         costs.append(row)
     return costs
-
-
-def _pair_cost(token: str, guess: str) -> int:
-    if token == guess:
-        return 0
-    return _EDIT + (_UNLIKELY if is_structure(token) != is_structure(guess) else 0)
 
 
 def _walk(

@@ -1,6 +1,5 @@
 """What a set of expressions can tell: bootstrap intervals, and a paired test of two models."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -82,15 +81,19 @@ def mcnemar(only_first: int, only_second: int) -> float:
         The two-sided probability, at most 1.
     """
     tosses = only_first + only_second
-    tail = sum(math.comb(tosses, heads) for heads in range(min(only_first, only_second) + 1))
+    ways = tail = 1  # in which no coin shows heads; exact, however many coins there are
+    for heads in range(1, min(only_first, only_second) + 1):
+        ways = ways * (tosses - heads + 1) // heads
+        tail += ways
     return min(1.0, 2 * tail / 2**tosses)
 
 
 def _resampled(values: np.ndarray, samples: int, seed: int) -> np.ndarray:
     """Sums over drawn expressions: (expressions, values) to (samples, values)."""
-    rng = np.random.default_rng(seed)
-    count = len(values)
-    return np.stack([values[rng.integers(0, count, count)].sum(axis=0) for _ in range(samples)])
+    # Expressions with the same values are drawn together: how often is all that matters.
+    kinds, counts = np.unique(values, axis=0, return_counts=True)
+    drawn = np.random.default_rng(seed).multinomial(len(values), counts / len(values), samples)
+    return np.asarray(drawn @ kinds)
 
 
 def _bounds(drawn: np.ndarray) -> Interval:
