@@ -264,7 +264,7 @@ def in_few_colours(images: Sequence[Image.Image]) -> list[Image.Image]:
 
 
 def _with_palette(numbers: np.ndarray, colours: np.ndarray) -> Image.Image:
-    image = Image.fromarray(numbers, "P")
+    image = Image.fromarray(numbers)  # a palette makes it one of palette colours
     image.putpalette(colours.astype(np.uint8).tobytes())
     return image
 

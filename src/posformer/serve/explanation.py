@@ -2,16 +2,12 @@
 
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 
-from posformer.ink.sizing import at_working_size
+from posformer.explain import look
 from posformer.recognizer import Recognition, Recognizer, Source, prepare
-from posformer.runtime.interface import Attentive
 
 __all__ = ["Line", "explain"]
-
-_CELL = 16  # pixels a cell of the feature map, in both directions
 
 
 @dataclass(frozen=True)
@@ -47,30 +43,11 @@ def explain(
 
 
 def _look(recognizer: Recognizer, picture: np.ndarray, tokens: tuple[str, ...]) -> Line | None:
-    runtime = recognizer.runtime
-    size = runtime.config.picture
-    sized = at_working_size(picture, size.scale, size.margin, size.max_pixels)
-    encoded = runtime.encode([sized])
-    if not isinstance(encoded, Attentive):
-        return None
-    words = runtime.vocabulary
     if not tokens:
-        return Line(sized, (), np.zeros((0, 1, 1), np.float32))
-    # The step that takes in a token predicts the next one: the maps begin with the first token.
-    fed = np.array([words.sos, *words.encode(tokens[:-1])], np.int64)
-    layers = encoded.attention(fed[None, None])
-    if not layers:  # a model of somebody's own that does not tell
+        return Line(picture, (), np.zeros((0, 1, 1), np.float32))
+    looking = look(recognizer.runtime, picture, tokens)
+    if not looking.layers:
         return None
-    attention = layers[-1].weights[0, 0].mean(axis=1)
-    rows, columns = (-(-side // _CELL) for side in sized.shape)
-    maps = attention.reshape(len(tokens), rows, columns)
+    maps = looking.layers[-1].after.mean(axis=1)
     highest = maps.max(axis=(1, 2), keepdims=True)
-    return Line(_padded(sized, rows, columns), tokens, maps / np.maximum(highest, 1e-9))
-
-
-def _padded(picture: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """Whole cells, so that maps and picture lie on each other."""
-    below, behind = rows * _CELL - picture.shape[0], columns * _CELL - picture.shape[1]
-    return np.asarray(
-        cv2.copyMakeBorder(picture, 0, below, 0, behind, cv2.BORDER_CONSTANT, value=0)
-    )
+    return Line(looking.picture, tokens, maps / np.maximum(highest, 1e-9))
