@@ -12,7 +12,7 @@ from posformer.model.config import ModelConfig
 from posformer.runtime.interface import Runtime
 from posformer.search import Hypothesis, SearchOptions, search
 
-__all__ = ["DEFAULT_BEAM", "read_pictures", "search_options"]
+__all__ = ["DEFAULT_BEAM", "most_tokens", "read_pictures", "search_options"]
 
 DEFAULT_BEAM = 10
 
@@ -69,7 +69,7 @@ def read_pictures(
     found: list[list[Hypothesis]] = [[] for _ in pictures]
     for group in _groups(sized, _most_pictures(options)):
         members = [sized[index] for index in group]
-        bounded = replace(options, max_length=min(options.max_length, _most_tokens(members)))
+        bounded = replace(options, max_length=min(options.max_length, most_tokens(members)))
         encoded = runtime.encode(members)
         hypotheses = search(
             encoded, bounded, words.sos, words.eos, len(group), is_sound=is_well_formed
@@ -79,8 +79,11 @@ def read_pictures(
     return found
 
 
-def _most_tokens(pictures: Sequence[np.ndarray]) -> int:
-    """More tokens than can be written in pictures of this size; what goes on longer is lost."""
+def most_tokens(pictures: Sequence[np.ndarray]) -> int:
+    """More tokens than can be written in pictures of this size; what goes on longer is lost.
+
+    In CROHME the densest expression has 78 tokens on 59 cells, half as many as are allowed.
+    """
     return max(24 + 2 * math.ceil(picture.size / _CELL**2) for picture in pictures)
 
 

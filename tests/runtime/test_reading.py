@@ -1,0 +1,56 @@
+"""Pictures are read in groups, by the search that was asked for."""
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+
+from posformer import cli
+from posformer.data import load_ink
+from posformer.ink.render import render
+from posformer.ink.sizing import at_working_size
+from posformer.latex import is_valid
+from posformer.model.folder import open_folder
+from posformer.model.posformer import PosFormer
+from posformer.runtime import read_pictures, search_options
+from posformer.runtime.interface import model_path
+from posformer.runtime.pytorch import PyTorchRuntime
+from posformer.runtime.reading import DEFAULT_BEAM, most_tokens
+from tiny import random_pictures, tiny_model
+
+
+def undecided_model() -> PosFormer:
+    """A small model that soon comes to an end, well-formed or not."""
+    model = tiny_model(0)
+    words = model.vocabulary
+    with torch.no_grad():
+        model.decoder.head.bias[[words.sos, words.eos]] += 2
+        model.decoder.head.bias[words.encode(["_", "^", r"\frac", r"\sqrt"])] -= 2
+    return model
+
+
+def test_well_formed_readings_come_first():
+    runtime = PyTorchRuntime(undecided_model())
+    pictures = random_pictures(0, [(40, 60 + 8 * number) for number in range(4)])
+    options = search_options(runtime.config, beam=6, top_k=6)
+    for hypotheses in read_pictures(runtime, pictures, options):
+        tokens = [runtime.vocabulary.decode(one.tokens) for one in hypotheses]
+        sound = [bool(reading) and is_valid(reading) for reading in tokens]
+        assert sound == sorted(sound, reverse=True)
+        assert set(sound) == {True, False}
+
+
+def test_the_command_line_searches_as_wide_as_python_does():
+    for command in (cli.recognize, cli.evaluate, cli.calibrate, cli.serve):
+        assert inspect.signature(command).parameters["beam"].default == DEFAULT_BEAM
+
+
+@pytest.mark.parametrize("split", ["2013", pytest.param("train", marks=pytest.mark.slow)])
+def test_every_real_expression_is_shorter_than_readings_may_be(crohme_ink_zip, split):
+    size = open_folder(model_path(None)).config.picture
+    room = []
+    for ink in load_ink(crohme_ink_zip, split):
+        picture = at_working_size(render(ink.strokes), size.scale, size.margin, size.max_pixels)
+        room.append(most_tokens([picture]) / len(ink.tokens))
+    assert np.min(room) > 1.5
