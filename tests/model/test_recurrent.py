@@ -12,7 +12,7 @@ from posformer.model import ConfigError, ModelConfig, PositionConfig
 from posformer.model.abm import Abm, mutual_loss
 from posformer.model.batching import pad_pictures
 from posformer.model.can import Can
-from posformer.model.interface import RecognitionModel
+from posformer.model.interface import RecognitionModel, TrainingOutput
 from posformer.model.registry import create_model
 from posformer.model.weights import load_model, save_model, take_weights
 from tiny import VOCABULARY, random_pictures, scrambled, tiny_recurrent
@@ -34,7 +34,7 @@ def some_tokens(*shape: int) -> Tensor:
     return torch.randint(3, len(VOCABULARY), shape, generator=torch.Generator().manual_seed(1))
 
 
-def in_training(model: RecognitionModel, rows: int, position: bool = False) -> object:
+def in_training(model: RecognitionModel, rows: int, position: bool = False) -> TrainingOutput:
     """A training output for two pictures and sequences of four and two tokens."""
     batch, padding = (
         torch.from_numpy(part) for part in pad_pictures(random_pictures(0, SIZES[:2]))
@@ -165,6 +165,18 @@ class TestPositionForest:
         saved = set(again.for_inference().state_dict())
         assert saved == set(model.for_inference().state_dict())
         assert not any(key.startswith(("position", "symbol_map", "backward")) for key in saved)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ink_can_teach_cells_and_attention(name: str) -> None:
+    rows = 2 if name == "abm" else 1
+    output = in_training(tiny_recurrent(name, symbol_map=True), rows)
+    height, width = output.features.padding.shape[1:]
+    assert output.symbol_map.shape == (2, height, width, len(VOCABULARY))
+    (attention,) = output.attention
+    assert attention.shape == (2, rows, 5, 1, height * width)
+    outside = output.features.padding.flatten(1)[:, None, None, None].expand_as(attention)
+    assert outside.any() and not attention[outside].any()
 
 
 class TestAbm:

@@ -91,11 +91,22 @@ class CoverageAttention(nn.Module):
         """Weights (pictures, rows, cells) of hidden (pictures, rows, width)."""
         pictures, rows, cells = coverage.shape
         seen = coverage.reshape(pictures * rows, 1, *memory.padding.shape[1:])
-        covered = torch.stack([look(seen) for look in self.cover]).sum(0)
-        energy = covered.view(pictures, rows, -1, cells) + memory.keys[:, None]
-        energy = torch.tanh(energy + self.query(hidden)[..., None])
+        energy = memory.keys[:, None] + self.query(hidden)[..., None]
+        for look in self.cover:
+            energy = energy + self._covered(look, seen).view(pictures, rows, -1, cells)
+        energy = torch.tanh(energy)
         scores = (self.score.weight @ energy)[:, :, 0]
         return scores.masked_fill(memory.padding.flatten(1)[:, None], float("-inf")).softmax(-1)
+
+    @staticmethod
+    def _covered(look: nn.Module, seen: Tensor) -> Tensor:
+        """The convolution of maps (n, 1, height, width) as a product, (n, width, cells).
+
+        With one channel going in, a CPU trains faster this way.
+        """
+        assert isinstance(look, nn.Conv2d)
+        patches = F.unfold(seen, look.kernel_size, padding=look.padding)  # type: ignore[arg-type]
+        return look.weight.flatten(1) @ patches
 
 
 class RecurrentStack(nn.Module):
