@@ -9,7 +9,7 @@ from posformer.evaluation.significance import Interval
 
 __all__ = ["Bar", "bar_plot", "heat_map", "reliability_plot"]
 
-_WIDTH, _HEIGHT = 400, 220
+_WIDTH, _HEIGHT = 340, 200
 _LABEL_WIDTH = 36
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 16, 44  # around the field that the data are drawn in
 
