@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from posformer.model import ConfigError
+from posformer.model import ConfigError, ModelConfig
 from posformer.model.batching import pad_pictures
 from posformer.model.weights import load_model, save_model
 from posformer.training.batch import Batch, Collator, Rendered
@@ -133,12 +133,21 @@ def batches(recipe: Recipe, examples: Examples) -> list[Batch]:
     return list(BatchStream(examples.written, collator, recipe.batch, 0, shuffle=False))
 
 
-def test_a_model_gives_the_same_losses_for_maps_as_for_pictures(
-    frozen_recipe: Recipe, tmp_path: Path
+TRANSFORMER = {"width": 32, "heads": 4, "layers": 2, "feedforward": 48}
+RECURRENT = {"width": 32, "embedding": 16, "attention": 32}
+
+
+@pytest.mark.parametrize(
+    ("name", "decoder"),
+    [("posformer", TRANSFORMER), ("dwap", RECURRENT), ("abm", RECURRENT), ("can", RECURRENT)],
+)
+def test_every_model_has_the_same_losses_for_maps_as_for_pictures(
+    frozen_recipe: Recipe, name: str, decoder: dict[str, int]
 ) -> None:
     """Those that use ink as well: boxes are those of the drawing that was encoded."""
     recipe, encoder, examples = opened(frozen_recipe)
-    recipe = replace(recipe, model=replace(recipe.model, symbol_map=True))
+    settings = {"name": name, "decoder": decoder, "position": "separate", "symbol_map": True}
+    recipe = encoder.settle(replace(recipe, model=ModelConfig.from_dict(settings)))
     examples = replace(examples, written=Boxed(examples.written), with_ink=True)
     torch.manual_seed(0)
     module = TrainingModule(recipe, examples.vocabulary, 12).eval()
@@ -153,9 +162,9 @@ def test_a_model_gives_the_same_losses_for_maps_as_for_pictures(
             one, other = (
                 all_losses(module._run(batch), batch, recipe.loss) for batch in (pictures, maps)
             )
-        assert {"recognition", "level", "relative", "symbol_map", "attention"} == set(one)
-        for name, loss in one.items():
-            assert other[name].item() == pytest.approx(loss.item(), rel=1e-3), name
+        assert {"recognition", "level", "relative", "symbol_map", "attention"} <= set(one)
+        for part, loss in one.items():
+            assert other[part].item() == pytest.approx(loss.item(), rel=2e-3), part
 
 
 class Boxed:
