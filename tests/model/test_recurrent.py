@@ -179,6 +179,18 @@ def test_ink_can_teach_cells_and_attention(name: str) -> None:
     assert outside.any() and not attention[outside].any()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_maps_that_were_computed_before_do_instead_of_pictures(name: str) -> None:
+    model, tokens = tiny_recurrent(name), some_tokens(3, 1, 4)
+    tokens[..., 0] = VOCABULARY.sos
+    batch, padding = (torch.from_numpy(part) for part in pad_pictures(random_pictures(0, SIZES)))
+    with torch.inference_mode():
+        features = model.encoder(batch, padding)
+        maps = features.cells.permute(0, 3, 1, 2)
+        again = model(maps, features.padding, tokens)
+        torch.testing.assert_close(again.logits, model(batch, padding, tokens).logits)
+
+
 class TestAbm:
     def test_it_learns_in_both_directions_and_from_each_other(self) -> None:
         model = tiny_recurrent("abm")

@@ -1,4 +1,8 @@
-"""CAN: DWAP that counts the symbols of a picture and tells its decoder (Li et al. 2022)."""
+"""CAN: DWAP that counts the symbols of a picture and tells its decoder (Li et al. 2022).
+
+Symbols without ink are not counted, as in the authors' program. Beyond it, padding counts nothing,
+so that a picture alone and in a batch reads the same, and an untrained model counts next to nothing.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar, cast
