@@ -1,7 +1,7 @@
 """CAN: DWAP that counts the symbols of a picture and tells its decoder (Li et al. 2022).
 
 Symbols without ink are not counted, as in the authors' program. Beyond it, padding counts nothing,
-so that a picture alone and in a batch reads the same, and an untrained model counts next to nothing.
+so that a picture alone and in a batch reads the same, and an untrained model counts next to none.
 """
 
 from collections.abc import Mapping
