@@ -156,14 +156,17 @@ def print_cold_start(picture: np.ndarray, model: str | None, repeats: int = 5) -
         save_picture(picture, path)
         program = [sys.executable, "-m", "posformer.cli", "recognize", str(path)]
         command = [*program, "--model", model] if model else program
+        used = os.times()
         run = [
             seconds(lambda: subprocess.run(command, check=True, capture_output=True), threads=0)
             for _ in range(repeats)
         ]
+        now = os.times()
+    cpu = now.children_user + now.children_system - used.children_user - used.children_system
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     print(
         f"cold start: {min(run):.2f} s at best, {statistics.median(run):.2f} s in the median of "
-        f"{repeats}; peak memory of that process {_megabytes(peak):.0f} MB"
+        f"{repeats}, {cpu / repeats:.2f} s of CPU; peak memory {_megabytes(peak):.0f} MB\n"
     )
 
 
@@ -180,9 +183,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     threads = arguments.threads
-    recognizer = Recognizer.load(arguments.model, threads=threads)
     given = pictures(arguments)
     median = sorted(given, key=lambda picture: picture.size)[len(given) // 2]
+    # First of all: a process begins with the peak of the one that started it.
+    print_cold_start(median, arguments.model)
+    recognizer = Recognizer.load(arguments.model, threads=threads)
     recognizer.recognize(median)
     cv2.setNumThreads(threads)
     print(f"{platform.processor() or platform.machine()}, {describe_clock(threads)}\n")
@@ -191,7 +196,6 @@ def main() -> None:
     one = min(seconds(lambda: recognizer.recognize(median, greedy=True), threads) for _ in range(5))
     height, width = median.shape
     print(f"one picture of median size ({width}×{height}), greedy: {1e3 * one:.0f} ms")
-    print_cold_start(median, arguments.model)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"peak memory of this program, {len(given)} pictures: {_megabytes(peak):.0f} MB")
 
