@@ -160,9 +160,6 @@ def export(
     if difference is None:
         typer.echo(f"{folder.path}: written; this model brings no ONNX graphs, PyTorch runs it")
         return
-    if difference is None:
-        typer.echo(f"{folder.path}: written; this model brings no ONNX graphs, PyTorch runs it")
-        return
     typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")
     if "calibration" not in folder.info:
         typer.echo("its confidence is not calibrated; `posformer calibrate` does that")
