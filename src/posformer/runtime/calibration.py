@@ -141,8 +141,8 @@ def cross_validate(
     found = np.empty(len(outcomes))
     for number in range(min(folds, len(outcomes))):
         inside, outside = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
-        curve = fit_calibration([hypotheses[place] for place in outside], outcomes[outside])
-        found[inside] = curve.chances([hypotheses[place] for place in inside])
+        curve = fit_calibration([hypotheses[place] for place in outside.tolist()], outcomes[outside])
+        found[inside] = curve.chances([hypotheses[place] for place in inside.tolist()])
     return found
 
 
