@@ -150,12 +150,21 @@ def export(
     card: Annotated[
         Path | None, typer.Option(help="The model's card (Markdown), to go along as README.md.")
     ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            max=4,
+            help="Size in which the model is to be given its pictures, against CROHME's; by "
+            "default as in training. Slower and often better when larger: try it on validation.",
+        ),
+    ] = None,
 ) -> None:
     """Make a complete model folder, and check what it computes against PyTorch."""
     from posformer.model.weights import load_model
-    from posformer.runtime.export import export_model, known_of
+    from posformer.runtime.export import at_scale, export_model, known_of
 
-    model = load_model(source)
+    model = at_scale(load_model(source), scale)
     folder, difference = export_model(model, output, known_of(source), half=half, card=card)
     if difference is None:
         typer.echo(f"{folder.path}: written; this model brings no ONNX graphs, PyTorch runs it")

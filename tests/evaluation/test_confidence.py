@@ -5,7 +5,6 @@ import shutil
 import cv2
 import numpy as np
 import pytest
-from tiny import random_pictures
 from typer.testing import CliRunner
 
 from posformer.cli import app
@@ -19,6 +18,7 @@ from posformer.evaluation.confidence import (
 from posformer.runtime import load_runtime, read_pictures, search_options
 from posformer.runtime.calibration import Calibration
 from posformer.search import Hypothesis
+from tiny import random_pictures
 
 COUNT = 40
 

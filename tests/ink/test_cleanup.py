@@ -72,7 +72,7 @@ def test_ink_is_found_in_every_scene(pictures, name):
         cleaned = clean(load_picture(photo)).picture
         assert set(np.unique(cleaned)) == {0, 255}
         assert agreement(cleaned, truth, picture) > (0.9 if "thick" in name else 0.97)
-        assert 2.2 < pen_width((cleaned > 0).astype(np.uint8)) < 4.4
+        assert 2.2 < pen_width((cleaned > 0).astype(np.uint8)) < 4
         assert 0.7 < cleaned.shape[0] / picture.shape[0] < 1.4
 
 
@@ -205,7 +205,9 @@ def test_ink_below_other_ink_is_cut_apart(inks):
     found = split_strokes(below_each_other(inks))
     assert [len(formula) for formula in found] == [len(ink) for ink in inks]
     for formula, ink in zip(found, inks, strict=True):
-        assert (render(formula) == render(ink)).all()
+        drop = formula[0][0] - ink[0][0]
+        for stroke, written in zip(formula, ink, strict=True):
+            np.testing.assert_allclose(stroke, written + drop, atol=1e-3)
 
 
 def test_ink_that_was_not_written_line_by_line_stays_together(inks):

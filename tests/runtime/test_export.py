@@ -1,6 +1,7 @@
 """A model folder holds all that recognition needs, and what it holds was checked."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime
@@ -116,6 +117,14 @@ def test_export_command(tmp_path):
     code, output = run("export", tmp_path / "one", tmp_path / "two", "--half")
     assert (code, "agree within" in output) == (0, True)
     assert open_folder(tmp_path / "two").info == {"data": "made up"}
+
+
+def test_a_model_can_be_given_its_pictures_larger_than_in_training(tiny_folder, tmp_path):
+    code, output = run("export", tiny_folder, tmp_path / "larger", "--scale", "0.9")
+    assert code == 0, output
+    before, after = open_folder(tiny_folder).config, open_folder(tmp_path / "larger").config
+    assert after.picture.scale == 0.9
+    assert replace(after, picture=before.picture) == before
 
 
 def test_export_refuses_what_is_no_model(tmp_path):

@@ -140,9 +140,10 @@ def cross_validate(
     fold = np.random.default_rng(seed).permutation(len(outcomes)) % folds
     found = np.empty(len(outcomes))
     for number in range(min(folds, len(outcomes))):
-        inside, outside = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
-        curve = fit_calibration([hypotheses[place] for place in outside.tolist()], outcomes[outside])
-        found[inside] = curve.chances([hypotheses[place] for place in inside.tolist()])
+        held = fold == number
+        rest = [hypotheses[place] for place in np.flatnonzero(~held).tolist()]
+        curve = fit_calibration(rest, outcomes[~held])
+        found[held] = curve.chances([hypotheses[place] for place in np.flatnonzero(held).tolist()])
     return found
 
 

@@ -3,6 +3,7 @@
 import copy
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from posformer.runtime.onnx import OnnxRuntime
 from posformer.runtime.pytorch import PyTorchRuntime
 from posformer.search import StepModel
 
-__all__ = ["TOLERANCE", "export_model", "known_of", "largest_difference", "words_of"]
+__all__ = ["TOLERANCE", "at_scale", "export_model", "known_of", "largest_difference", "words_of"]
 
 TOLERANCE = 1e-3  # of log-probabilities, between the exported files and PyTorch
 
@@ -67,6 +68,14 @@ def export_model(
                 f"{output}: not written: the exported files differ from PyTorch by {difference:.2g}"
             )
         return save_model(model, output, info, half=half, further=files), difference
+
+
+def at_scale(model: RecognitionModel, scale: float | None) -> RecognitionModel:
+    """The model, to be given its pictures in another size than in training; None: as it is."""
+    if scale is not None:
+        picture = replace(model.config.picture, scale=scale)
+        model.config = replace(model.config, picture=picture)
+    return model
 
 
 def known_of(path: Path) -> dict[str, Any]:
