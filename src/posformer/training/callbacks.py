@@ -1,7 +1,9 @@
 """What happens around training: checkpoints, averaged weights, progress."""
 
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -123,6 +125,45 @@ class CpuBudget(Callback):
             trainer.should_stop = True
 
 
+class PatientInterrupt(Callback):
+    """Ctrl-C ends a run behind the batch at hand, where weights and counts agree.
+
+    A second one is not waited for. Comes after all callbacks that change what is saved.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._former: Any = None
+
+    def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+        """Takes the signal over; only the main thread can."""
+        if threading.current_thread() is threading.main_thread():
+            self._former = signal.signal(signal.SIGINT, self._ask)
+
+    def teardown(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+        """Gives the signal back."""
+        if self._former is not None:
+            signal.signal(signal.SIGINT, self._former)
+            self._former = None
+
+    def _ask(self, number: int, frame: Any) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        module: L.LightningModule,
+        outputs: Any,
+        batch: Batch,
+        batch_idx: int,
+    ) -> None:
+        """Ends the run if that was asked for."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+
 def _cpu_seconds() -> float:
     """CPU time of this process, and of those that loaded data for it and have ended."""
     return sum(os.times()[:4])
@@ -158,6 +199,7 @@ def make_callbacks(recipe: Recipe, folder: Path) -> list[Callback]:
     if recipe.optimizer.averaging is not None:
         callbacks.append(WeightAveraging(multi_avg_fn=_moving_average(recipe.optimizer.averaging)))
     callbacks.append(TQDMProgressBar() if sys.stderr.isatty() else LogLines())
+    callbacks.append(PatientInterrupt())
     return callbacks
 
 
