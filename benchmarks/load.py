@@ -24,8 +24,21 @@ from time import perf_counter
 import httpx2
 import numpy as np
 
+from posformer.data.synthesis import in_pixels, open_synthesizer
+
 CLIENTS = (1, 4, 16, 64)
 REQUESTS = 64  # that the server takes in
+FORMULAS = 100  # that clients ask for
+
+
+def formulas(count: int) -> list[dict[str, list[list[list[float]]]]]:
+    """What clients ask for: made-up formulas in the project's own hand."""
+    synthesizer, random = open_synthesizer(), np.random.default_rng(0)
+    inks = [in_pixels(synthesizer.make(random)) for _ in range(count)]
+    return [{"strokes": [stroke.round(1).tolist() for stroke in ink.strokes]} for ink in inks]
+
+
+ASKED = formulas(FORMULAS)
 
 
 @dataclass(frozen=True)
@@ -38,24 +51,11 @@ class Load:
     statuses: Counter[int]
 
 
-def formula(seed: int) -> dict[str, list[list[list[float]]]]:
-    """A row of crosses, bars and circles in ink, different for each seed."""
-    rng = np.random.default_rng(seed)
-    strokes = []
-    for place in range(int(rng.integers(3, 8))):
-        turn = np.linspace(0, 2 * np.pi, 24)[:, None]
-        circle = np.hstack([15 * np.cos(turn), 20 * np.sin(turn)])
-        shapes = ([[-15, -20], [15, 20]], [[15, -20], [-15, 20]], [[-15, 0], [15, 0]], circle)
-        shape = np.asarray(shapes[rng.integers(len(shapes))], float) + rng.normal(0, 1, 2)
-        strokes.append((shape + np.array([40 * place, 0])).round(1).tolist())
-    return {"strokes": strokes}
-
-
-async def client(http: httpx2.AsyncClient, until: float, seed: int, found: list) -> None:
+async def client(http: httpx2.AsyncClient, until: float, number: int, found: list) -> None:
     while (start := perf_counter()) < until:
-        answer = await http.post("/api/strokes", json=formula(seed))
+        answer = await http.post("/api/strokes", json=ASKED[number % len(ASKED)])
         found.append((perf_counter() - start, answer.status_code))
-        seed += 1000
+        number += 7  # so that clients do not ask for the same one after another
         if answer.status_code == 503:
             await asyncio.sleep(0.05)
 
@@ -77,7 +77,9 @@ async def flood(address: str, requests: int) -> Counter[int]:
     """All at once."""
     limits = httpx2.Limits(max_connections=None)
     async with httpx2.AsyncClient(base_url=address, timeout=120, limits=limits) as http:
-        asked = [http.post("/api/strokes", json=formula(number)) for number in range(requests)]
+        asked = [
+            http.post("/api/strokes", json=ASKED[number % len(ASKED)]) for number in range(requests)
+        ]
         answers = await asyncio.gather(*asked)
     assert all("Retry-After" in one.headers for one in answers if one.status_code == 503)
     return Counter(answer.status_code for answer in answers)
