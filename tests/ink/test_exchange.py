@@ -46,6 +46,13 @@ def test_symbols_become_others_of_their_kind_everywhere_alike(seed: int) -> None
     assert ink.tokens != EXPRESSION.tokens
 
 
+def test_common_symbols_are_drawn_oftener_than_rare_ones_but_less_than_they_occur() -> None:
+    bank = SymbolBank.from_inks([aligned("a"), aligned("b " * 16)])
+    exchange = Exchange(bank, exchange=1, each=1)
+    drawn = [exchange(aligned("x"), np.random.default_rng(seed)).tokens[0] for seed in range(500)]
+    assert 2.5 < drawn.count("b") / drawn.count("a") < 6  # the root of 16, within chance
+
+
 def test_new_ink_lies_where_the_old_lay() -> None:
     exchange = Exchange(SymbolBank.from_inks(CORPUS), exchange=1, each=1)
     ink = exchange(EXPRESSION, np.random.default_rng(0))

@@ -90,6 +90,7 @@ class SymbolBank:
         self._by_token = {token: tuple(places) for token, places in by_token.items()}
         self._by_pair = {pair: tuple(places) for pair, places in by_pair.items()}
         self.tokens: frozenset[str] = frozenset(by_token)
+        self.counts: Mapping[str, int] = {token: len(found) for token, found in by_token.items()}
         self.writers: tuple[str, ...] = tuple(sorted(set(self._writer_of)))
         self._habits = self._measure_habits()
 

@@ -190,10 +190,14 @@ class Exchange:
         self._groups = groups
         self._exchange, self._each, self._graft = exchange, each, graft
         self._max_tokens = max_tokens
-        known = symbols.tokens if symbols else frozenset()
+        counts = symbols.counts if symbols else {}
+        known = frozenset(counts)
         self._kinds = {
             token: tuple(sorted(kind & known)) for token, kind in _KIND_OF.items() if kind & known
         }
+        # Rare symbols come oftener than in real texts, so that they are learned, but not as often
+        # as common ones: else a model takes `2` for `z` and `9` for `q`.
+        self._weights = {token: count**0.5 for token, count in counts.items()}
 
     @classmethod
     def from_inks(
@@ -251,7 +255,9 @@ class Exchange:
             if rng.random() < self._each:
                 choices = [other for other in self._kinds[token] if other not in used]
                 if choices:
-                    chosen[token] = choices[int(rng.integers(len(choices)))]
+                    weights = np.array([self._weights[other] for other in choices])
+                    drawn = int(rng.choice(len(choices), p=weights / weights.sum()))
+                    chosen[token] = choices[drawn]
                     used.add(chosen[token])
         return chosen
 
