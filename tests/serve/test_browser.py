@@ -24,9 +24,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# Where to write a picture of the page, and the model that reads for it if not the shipped one.
-SCREENSHOT = os.environ.get("POSFORMER_SCREENSHOT")
-MODEL = os.environ.get("POSFORMER_SCREENSHOT_MODEL")
+SCREENSHOT = os.environ.get("POSFORMER_SCREENSHOT")  # where to write a picture of the page
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="needs Chromium (apt-get install chromium)")
 
@@ -36,7 +34,7 @@ def arc(x, y, across, down, start, end, steps=14):
     return [(x + across * np.cos(angle), y + down * np.sin(angle)) for angle in angles]
 
 
-X = [[(0, 0), (16, 24), (38, 60)], [(38, 0), (18, 30), (0, 62)]]
+X = [[(0, 12), (20, 32), (42, 60)], [(40, 12), (18, 36), (0, 62)]]
 TWO = [[*arc(58, -16, 11, 10, 190, 370), (62, 2), (47, 12), (72, 12)]]
 PLUS = [[(95, 32), (135, 32)], [(115, 12), (115, 52)]]
 ONE = [[(178, -30), (186, -38), (186, 12)]]
@@ -47,11 +45,9 @@ FORMULA = [*X, *TWO, *PLUS, *ONE, *BAR, *THREE]
 
 
 @pytest.fixture(scope="module")
-def address(tiny_folder) -> Iterator[str]:
-    """A server on loopback."""
-    recognizer = Recognizer.load(MODEL if SCREENSHOT else tiny_folder, threads=1)
-    app = create_app(recognizer, Settings(workers=1, beam=10 if SCREENSHOT else 2))
-    with running(app) as (address, _):
+def address() -> Iterator[str]:
+    """A server on loopback, with the model that comes along."""
+    with running(create_app(Recognizer.load(threads=1), Settings(workers=1))) as (address, _):
         yield address
 
 
@@ -129,10 +125,10 @@ def ink_is_there(page) -> bool:
 
 
 def test_what_is_written_appears_as_a_formula(page):
-    write(page, X)
-    page.wait_for_selector(READ)
-    assert page.input_value("#latex")
-    assert page.inner_text("#confidence").startswith(("Sure", "Unsure"))
+    write(page, [*X, *TWO])
+    page.wait_for_selector(f"{READ} msup")
+    assert page.input_value("#latex") == "x^{2}"
+    assert page.inner_text("#confidence").startswith(("Sure", "Likely", "Unsure"))
     assert ink_is_there(page)
 
 

@@ -8,6 +8,7 @@ import { showForest, showLooks } from "./how.js";
 import { Ink } from "./ink.js";
 
 const READINGS = 5;
+const SURE_FROM = 0.9; // confidence; below, a reading is likely
 const PAUSE_AFTER_STROKE = 350; // milliseconds
 const PAUSE_AFTER_KEY = 250;
 
@@ -87,7 +88,8 @@ function showConfidence({ confidence, unsure }) {
   const mark = at("confidence");
   mark.hidden = false;
   mark.classList.toggle("unsure", unsure);
-  mark.textContent = `${unsure ? "Unsure" : "Sure"}, ${Math.round(100 * confidence)} %`;
+  const word = unsure ? "Unsure" : confidence < SURE_FROM ? "Likely" : "Sure";
+  mark.textContent = `${word}, ${Math.round(100 * confidence)} %`;
 }
 
 function showFormula(latex, mathml, { typed = false } = {}) {
