@@ -43,7 +43,7 @@ class StrokeAugmentation:
     drop: float = 0.05  # share of the points, but for ends, that the tablet missed
     join: float = 0.02  # chance that the pen stays down between two strokes of a symbol
     join_gap: float = 15.0  # pixels; strokes further apart are never joined
-    pen: float = 0.15  # chance that the pen is a pixel wider or narrower
+    pen: float = 0.3  # chance of another pen: a pixel narrower, or up to three wider
 
     def __post_init__(self) -> None:
         values = {name: value for name, value in vars(self).items() if name != "wavelength"}
@@ -77,7 +77,7 @@ class StrokeAugmentation:
     def pen_width(self, usual: int, rng: np.random.Generator) -> int:
         """Draw the width of the pen in pixels."""
         if rng.random() < self.pen:
-            return max(1, usual + int(rng.choice((-1, 1))))
+            return max(1, usual + int(rng.choice((-1, 1, 2, 3))))
         return usual
 
     def _move_symbols(
