@@ -339,24 +339,13 @@ def _read_set(
     greedy: bool,
 ) -> tuple[list["Prediction"], bool]:
     """What a model reads in a data set, and whether it was trained with ink."""
-    from rich.console import Console
-    from rich.progress import track
-
-    from posformer.evaluation.evaluate import predict
+    from posformer.evaluation.evaluate import predict_watched
     from posformer.runtime import load_runtime
     from posformer.runtime.reading import search_options
 
     runtime = load_runtime(model, engine.value, threads)
     options = search_options(runtime.config, beam, greedy=greedy)
-    console = Console(stderr=True)
-    found = track(
-        predict(runtime, examples, options),
-        "Reading",
-        total=len(examples),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    found = predict_watched(runtime, examples, options)
     return list(found), bool(runtime.info.get("used_ink"))
 
 

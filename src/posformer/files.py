@@ -7,15 +7,15 @@ import io
 import json
 import os
 import sys
-import tempfile
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
 
 from posformer.errors import PosformerError
+from posformer.whole import whole_file
 
 if TYPE_CHECKING:
     from posformer.recognizer import Recognition, Recognizer
@@ -237,44 +237,15 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
             sys.stdout.reconfigure(errors="surrogateescape")  # names need not be valid text
         yield sys.stdout
         return
-    if path.exists() and not path.is_file():  # a device or a pipe has no name to take over
-        with _opened(path) as stream:
-            yield stream
-        return
-    with _opened(path, beside=True) as stream:
-        part = Path(stream.name)
+    with ExitStack() as stack:
         try:
-            yield stream
-        except KeyboardInterrupt:
-            _put_in_place(stream, part, path)
-            raise
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-        _put_in_place(stream, part, path)
+            stream = stack.enter_context(_file(path))
+        except OSError as error:
+            raise FileError(f"{path}: {error.strerror or error}") from error
+        yield stream
 
 
-def _opened(path: Path, beside: bool = False) -> TextIO:
-    """A file for text: the named one, or a new one beside it that will take its place."""
-    try:
-        if not beside:
-            return path.open("w", encoding="utf-8", errors="surrogateescape", newline="")
-        descriptor, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.name}.", suffix=".part"
-        )
-        os.close(descriptor)
-        return Path(name).open("w", encoding="utf-8", errors="surrogateescape", newline="")
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror or error}") from error
-
-
-def _put_in_place(stream: TextIO, part: Path, path: Path) -> None:
-    stream.close()
-    part.chmod(0o666 & ~_umask())  # temporary files are made for their owner only
-    part.replace(path)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _file(path: Path) -> AbstractContextManager[TextIO]:
+    if path.exists() and not path.is_file():  # a device or a pipe has no name to take over
+        return path.open("w", encoding="utf-8", errors="surrogateescape", newline="")
+    return whole_file(path, keep_interrupted=True)

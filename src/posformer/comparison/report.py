@@ -8,7 +8,7 @@ from posformer.comparison.contenders import Contender
 from posformer.comparison.plot import draw_plot
 from posformer.comparison.runs import Benchmark, Result
 from posformer.comparison.table import make_rows, markdown
-from posformer.evaluation.predictions import write_whole
+from posformer.whole import write_whole
 
 __all__ = ["write_report"]
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
 from posformer.comparison.contenders import ComparisonError, Contender
 from posformer.data import list_splits
@@ -22,13 +20,13 @@ from posformer.evaluation import (
     read_predictions,
     write_predictions,
 )
-from posformer.evaluation.evaluate import EvaluationSet, open_set, predict
-from posformer.evaluation.predictions import write_whole
+from posformer.evaluation.evaluate import EvaluationSet, open_set, predict_watched
 from posformer.model.weights import read_checkpoint
 from posformer.runtime.pytorch import PyTorchRuntime
 from posformer.runtime.reading import DEFAULT_BEAM, search_options
 from posformer.training.callbacks import say
 from posformer.training.run import train
+from posformer.whole import write_whole
 
 __all__ = ["Benchmark", "Result", "run_all"]
 
@@ -185,17 +183,8 @@ def _read(
     """Reads all pictures; gives what a table tells of a model beside its errors."""
     runtime = PyTorchRuntime.load(model, threads)
     options = search_options(runtime.config, benchmark.beam, greedy=benchmark.greedy)
-    console = Console(stderr=True)
     began = time.process_time()
-    found = track(
-        predict(runtime, examples, options),
-        "Reading",
-        total=len(examples),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    write_predictions(file, found)
+    write_predictions(file, predict_watched(runtime, examples, options))
     spent = time.process_time() - began
     seconds = None if model.is_dir() else read_checkpoint(model)["posformer"].get("spent")
     return {

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
 from posformer.data import DataError, drop_known_texts, list_splits, load_ink, open_pictures
 from posformer.evaluation.predictions import Prediction
@@ -12,7 +14,7 @@ from posformer.ink import render
 from posformer.runtime import Calibration, Runtime, confidences, read_pictures
 from posformer.search import SearchOptions
 
-__all__ = ["EvaluationSet", "open_set", "predict"]
+__all__ = ["EvaluationSet", "open_set", "predict", "predict_watched"]
 
 _TOGETHER = 64  # pictures held in memory and grouped by size at a time
 
@@ -82,3 +84,20 @@ def predict(
             tokens = runtime.vocabulary.decode(best[0].tokens) if best else []
             sure = confidences(best, calibration)[0] if best else 0.0
             yield Prediction(examples.names[number], examples.captions[number], tuple(tokens), sure)
+
+
+def predict_watched(
+    runtime: Runtime, examples: EvaluationSet, options: SearchOptions
+) -> Iterator[Prediction]:
+    """`predict` with a bar on stderr where a person watches."""
+    console = Console(stderr=True)
+    return iter(
+        track(
+            predict(runtime, examples, options),
+            "Reading",
+            total=len(examples),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+    )

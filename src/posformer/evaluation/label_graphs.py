@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posformer.evaluation.measures import EvaluationError
-from posformer.evaluation.predictions import Prediction, write_whole
+from posformer.evaluation.predictions import Prediction
 from posformer.ink.expression import (
     ExpressionError,
     Fraction,
@@ -31,6 +31,7 @@ from posformer.ink.expression import (
 )
 from posformer.latex.commands import COMMANDS
 from posformer.latex.grammar import LOWER, SUBSTRUCTURES, UPPER
+from posformer.whole import write_whole
 
 __all__ = ["GraphObject", "Relation", "label_graph", "write_label_graphs"]
 

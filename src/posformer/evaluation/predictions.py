@@ -2,15 +2,15 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from posformer.evaluation.measures import EvaluationError, Scores
+from posformer.whole import write_whole
 
-__all__ = ["Prediction", "read_predictions", "write_predictions", "write_scores", "write_whole"]
+__all__ = ["Prediction", "read_predictions", "write_predictions", "write_scores"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Prediction:
 def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Prediction]) -> None:
     """Write predictions as JSON lines; the file is there whole or not at all."""
     lines = [json.dumps(_as_object(one), ensure_ascii=False) + "\n" for one in predictions]
-    write_whole(Path(path), "".join(lines))
+    write_whole(path, "".join(lines))
 
 
 def read_predictions(path: str | os.PathLike[str]) -> list[Prediction]:
@@ -51,7 +51,7 @@ def read_predictions(path: str | os.PathLike[str]) -> list[Prediction]:
 
 def write_scores(path: str | os.PathLike[str], scores: Scores) -> None:
     """Write measures as JSON; the file is there whole or not at all."""
-    write_whole(Path(path), json.dumps(scores.to_json(), indent=2) + "\n")
+    write_whole(path, json.dumps(scores.to_json(), indent=2) + "\n")
 
 
 def _as_object(prediction: Prediction) -> dict[str, Any]:
@@ -79,17 +79,3 @@ def _as_prediction(row: str, place: str) -> Prediction:
         raise EvaluationError(f"{place}: has no {error}") from error
     except (ValueError, TypeError, AttributeError) as error:
         raise EvaluationError(f"{place}: not a prediction: {error}") from error
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text, and the folders to it; the file is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        Path(name).chmod(0o644)  # mkstemp makes files that only their owner may read
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

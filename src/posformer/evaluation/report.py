@@ -9,7 +9,7 @@ from pathlib import Path
 from posformer.evaluation.comparison import Comparison
 from posformer.evaluation.markup import Markup, element, joined
 from posformer.evaluation.measures import Scores, evaluate_pairs
-from posformer.evaluation.predictions import Prediction, write_predictions, write_whole
+from posformer.evaluation.predictions import Prediction, write_predictions
 from posformer.evaluation.report_errors import FindPicture, comparison_section, errors_section
 from posformer.evaluation.report_sections import (
     breakdown_section,
@@ -18,6 +18,7 @@ from posformer.evaluation.report_sections import (
     reliability_section,
     symbols_section,
 )
+from posformer.whole import write_whole
 
 __all__ = ["ReportOptions", "report_page", "write_report"]
 

@@ -1,11 +1,11 @@
 """The words a model knows, and their numbers."""
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from posformer.latex.errors import LatexError, UnknownTokenError
+from posformer.whole import write_whole
 
 _SPECIAL = ("<pad>", "<sos>", "<eos>")
 
@@ -57,16 +57,7 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one word a line; a file that is there is replaced in one step or not at all."""
-        target = Path(path)
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-                file.writelines(f"{word}\n" for word in self._words)
-            Path(name).chmod(0o644)  # mkstemp makes files that only their owner may read
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_whole(path, "".join(f"{word}\n" for word in self._words))
 
     @property
     def words(self) -> tuple[str, ...]:
