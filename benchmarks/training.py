@@ -18,7 +18,7 @@ from posformer.data import step_share, valid_share
 from posformer.training.allocator import keep_memory
 from posformer.training.batch import Collator
 from posformer.training.features import keep_features
-from posformer.training.frozen import FrozenEncoder
+from posformer.training.frozen import FrozenEncoder, freeze_blocks
 from posformer.training.losses import all_losses, total_loss
 from posformer.training.module import TrainingModule, make_optimizer
 from posformer.training.recipe import load_recipe
@@ -51,6 +51,7 @@ def main() -> None:
     module = TrainingModule(recipe, examples.vocabulary, len(examples.train)).train()
     if encoder is not None:
         encoder.put_into(module.model)
+    freeze_blocks(module.model, recipe.optimizer.frozen_blocks)
     optimizer = make_optimizer(module.model, recipe.optimizer)
     spent = dict.fromkeys(("batch", "forward", "backward", "step"), 0.0)
     pictures, losses = 0, []
