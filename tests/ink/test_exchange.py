@@ -118,3 +118,14 @@ def test_no_expression_grows_beyond_the_limit() -> None:
 def test_a_chance_is_within_zero_and_one() -> None:
     with pytest.raises(PosformerError, match="graft 2"):
         Exchange(None, None, graft=2)
+
+
+def test_parentheses_become_other_fences_in_pairs() -> None:
+    bank = SymbolBank.from_inks([*CORPUS, aligned("( [ | ] )", "fences", "ann")])
+    exchange = Exchange(bank, exchange=1, each=1)
+    given = aligned("a ( b ) + ( c )", "given", "cat")
+    drawn = [exchange(given, np.random.default_rng(seed)) for seed in range(60)]
+    for ink in drawn:
+        check_whole(ink)
+    pairs = [(ink.tokens[1], ink.tokens[3], ink.tokens[5], ink.tokens[7]) for ink in drawn]
+    assert set(pairs) == {("(", ")") * 2, ("[", "]") * 2, ("|", "|") * 2}

@@ -18,16 +18,20 @@ __all__ = ["KINDS", "Exchange", "Group", "GroupBank", "find_groups"]
 KINDS: tuple[frozenset[str], ...] = tuple(
     frozenset(words.split())
     for words in (
-        "a b c d e f g h i j k l m n o p q r s t u v w x y z",
+        "a b c d e f g h i j k l m n o p q r s t u v w x y z "
         "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z",
         "0 1 2 3 4 5 6 7 8 9",
         r"\alpha \beta \gamma \theta \lambda \mu \pi \sigma \phi \Delta \Pi",
         r"+ \times \div \pm",
         r"= \neq \leq \geq < > \in",
         r"\sin \cos \tan \log",
+        ", .",
     )
 )
 """Symbols that may stand for each other without breaking an expression."""
+
+FENCES: tuple[tuple[str, str], ...] = (("(", ")"), ("[", "]"), (r"\{", r"\}"), ("|", "|"))
+"""Pairs that may stand for parentheses."""
 
 _KIND_OF: Mapping[str, frozenset[str]] = {token: kind for kind in KINDS for token in kind}
 
@@ -158,9 +162,10 @@ def _log_extent(points: np.ndarray) -> np.ndarray:
 class Exchange:
     """Draws new texts for the layout of an expression.
 
-    Each distinct letter, digit or other symbol of `KINDS` may become another of its kind,
-    everywhere in the expression, in the hand of one writer of the bank; and a group may be
-    replaced by a group of another expression that has the same role and about the same extent.
+    Each distinct letter, digit or other symbol of `KINDS` may become another of its kind, and
+    parentheses may become other `FENCES`, everywhere in the expression, in the hand of one writer
+    of the bank; and a group may be replaced by a group of another expression that has the same
+    role and about the same extent.
     """
 
     def __init__(
@@ -195,6 +200,7 @@ class Exchange:
         self._kinds = {
             token: tuple(sorted(kind & known)) for token, kind in _KIND_OF.items() if kind & known
         }
+        self._fences = [pair for pair in FENCES[1:] if known.issuperset(pair)]
         # Rare symbols come oftener than in real texts, so that they are learned, but not as often
         # as common ones: else a model takes `2` for `z` and `9` for `q`.
         self._weights = {token: count**0.5 for token, count in counts.items()}
@@ -259,6 +265,9 @@ class Exchange:
                     drawn = int(rng.choice(len(choices), p=weights / weights.sum()))
                     chosen[token] = choices[drawn]
                     used.add(chosen[token])
+        if "(" in tokens and self._fences and rng.random() < self._each / 2:
+            left, right = self._fences[int(rng.integers(len(self._fences)))]
+            chosen |= {"(": left, ")": right}
         return chosen
 
     def _with_graft(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
