@@ -53,6 +53,7 @@ _INSIDE = "<inside "
 _START: Production = ("<start>",)
 _END: Production = ("<end>",)
 _DOUBT = 2.0  # how many times a history must be seen to be trusted as much as a shorter one
+_EVENNESS = 0.8  # below 1: what is rare comes oftener than in the captions, to be learned
 _TRIES = 400
 _DEEPEST_PAIRS = 3
 
@@ -70,7 +71,7 @@ class _Choice:
 
     @classmethod
     def of(cls, counts: Mapping[Production, float]) -> _Choice:
-        return cls(tuple(counts), tuple(accumulate(counts.values())))
+        return cls(tuple(counts), tuple(accumulate(n**_EVENNESS for n in counts.values())))
 
     def draw(self, rng: np.random.Generator) -> Production:
         place = bisect_right(self.cumulative, float(rng.random()) * self.cumulative[-1])
