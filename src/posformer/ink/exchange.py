@@ -213,9 +213,18 @@ class Exchange:
         exchange: float = 0.6,
         each: float = 0.6,
         graft: float = 0.2,
+        bank: SymbolBank | None = None,
     ) -> Exchange:
-        """Exchange among given expressions, which should be those of the training set alone."""
-        symbols = SymbolBank.from_inks(inks) if exchange else None
+        """Exchange among given expressions, which should be those of the training set alone.
+
+        Args:
+            inks: The expressions.
+            exchange: See `__init__`, and so `each` and `graft`.
+            each: See there.
+            graft: See there.
+            bank: Their symbols, if they were cut out before.
+        """
+        symbols = (bank or SymbolBank.from_inks(inks)) if exchange else None
         groups = GroupBank(inks) if graft else None
         return cls(symbols, groups, exchange=exchange, each=each, graft=graft)
 

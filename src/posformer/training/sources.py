@@ -124,7 +124,8 @@ def _varied(
     synthesizer: Synthesizer | None,
 ) -> Source:
     """Training examples from ink: bent, with other texts, and some made up altogether."""
-    exchange = Exchange.from_inks(inks, exchange=config.exchange, graft=config.graft)
+    bank = None if synthesizer is None else synthesizer.bank
+    exchange = Exchange.from_inks(inks, exchange=config.exchange, graft=config.graft, bank=bank)
     usual = InkSource(
         inks,
         _style(picture),
