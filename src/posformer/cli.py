@@ -554,8 +554,8 @@ def serve(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Of the CPU; by default one for each core.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Batches read at once.")] = 2,
-    batch: Annotated[int, typer.Option(min=1, max=64, help="Requests read together.")] = 8,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Batches read at once.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, max=64, help="Requests read together.")] = 1,
     requests: Annotated[
         int, typer.Option(min=1, help="Taken in at once; more are told to come again.")
     ] = 64,
