@@ -149,25 +149,29 @@ def print_encoder_rate(runtime: Runtime, given: Sequence[np.ndarray], threads: i
     )
 
 
-def print_cold_start(picture: np.ndarray, model: str | None, repeats: int = 5) -> None:
-    """From typing the command to the LaTeX: a new process every time."""
+def print_commands(given: Sequence[np.ndarray], median: np.ndarray, model: str | None) -> None:
+    """From typing a command to its end: one picture, a new process every time; then a folder."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "picture.png"
-        save_picture(picture, path)
-        program = [sys.executable, "-m", "posformer.cli", "recognize", str(path)]
-        command = [*program, "--model", model] if model else program
-        used = os.times()
-        run = [
-            seconds(lambda: subprocess.run(command, check=True, capture_output=True), threads=0)
-            for _ in range(repeats)
-        ]
-        now = os.times()
-    cpu = now.children_user + now.children_system - used.children_user - used.children_system
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        for number, picture in enumerate(given):
+            save_picture(picture, Path(folder) / f"{number}.png")
+        one = Path(folder) / "one.png"
+        save_picture(median, one)
+        runs = [_command(one, model) for _ in range(5)]
+        whole = _command(Path(folder), model)
+    times = [spent for spent, _ in runs]
     print(
-        f"cold start: {min(run):.2f} s at best, {statistics.median(run):.2f} s in the median of "
-        f"{repeats}, {cpu / repeats:.2f} s of CPU; peak memory {_megabytes(peak):.0f} MB\n"
+        f"cold start: {min(times):.2f} s at best, {statistics.median(times):.2f} s in the median "
+        f"of {len(times)}; peak memory {max(peak for _, peak in runs):.0f} MB"
     )
+    print(f"a folder of {len(given) + 1}: {whole[0]:.1f} s, peak memory {whole[1]:.0f} MB\n")
+
+
+def _command(path: Path, model: str | None) -> tuple[float, float]:
+    """Seconds that `posformer recognize` takes, and the highest peak so far in megabytes."""
+    program = [sys.executable, "-m", "posformer.cli", "recognize", str(path)]
+    command = [*program, "--model", model] if model else program
+    spent = seconds(lambda: subprocess.run(command, check=True, capture_output=True), threads=0)
+    return spent, _megabytes(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 def _megabytes(peak: int) -> float:
@@ -186,7 +190,7 @@ def main() -> None:
     given = pictures(arguments)
     median = sorted(given, key=lambda picture: picture.size)[len(given) // 2]
     # First of all: a process begins with the peak of the one that started it.
-    print_cold_start(median, arguments.model)
+    print_commands(given, median, arguments.model)
     recognizer = Recognizer.load(arguments.model, threads=threads)
     recognizer.recognize(median)
     cv2.setNumThreads(threads)
@@ -196,8 +200,6 @@ def main() -> None:
     one = min(seconds(lambda: recognizer.recognize(median, greedy=True), threads) for _ in range(5))
     height, width = median.shape
     print(f"one picture of median size ({width}×{height}), greedy: {1e3 * one:.0f} ms")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"peak memory of this program, {len(given)} pictures: {_megabytes(peak):.0f} MB")
 
 
 if __name__ == "__main__":
