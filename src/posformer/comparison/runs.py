@@ -23,7 +23,7 @@ from posformer.evaluation import (
 from posformer.evaluation.evaluate import EvaluationSet, open_set, predict_watched
 from posformer.model.weights import read_checkpoint
 from posformer.runtime.pytorch import PyTorchRuntime
-from posformer.runtime.reading import DEFAULT_BEAM, search_options
+from posformer.runtime.reading import search_options
 from posformer.training.callbacks import say
 from posformer.training.run import train
 from posformer.whole import write_whole
@@ -39,7 +39,7 @@ class Benchmark:
     split: str
     leave_out: str | None = None  # split whose texts are left out
     limit: int | None = None  # only so many expressions
-    beam: int = DEFAULT_BEAM
+    beam: int = 10  # as the paper
     greedy: bool = False
 
     @classmethod

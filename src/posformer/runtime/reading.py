@@ -14,7 +14,7 @@ from posformer.search import Hypothesis, SearchOptions, search
 
 __all__ = ["DEFAULT_BEAM", "most_tokens", "read_pictures", "search_options"]
 
-DEFAULT_BEAM = 10
+DEFAULT_BEAM = 3
 
 _CELL = 16  # pixels a cell of the feature map, in both directions
 _GROUP_PIXELS = 400_000  # padded pixels of pictures that are encoded and decoded together
@@ -30,13 +30,14 @@ def search_options(
 
     Args:
         config: of the model.
-        beam: open hypotheses for each picture and direction.
+        beam: open hypotheses for each picture and direction; no fewer than `top_k`.
         top_k: readings wanted of each picture.
         greedy: take the best word at every step, from left to right, and nothing else.
     """
     if greedy:
         return SearchOptions(beam=1, directions="forward", rescore=False)
     both = config.decoder.directions == "both"
+    beam = max(beam, top_k)
     return SearchOptions(
         beam=beam,
         directions=config.decoder.directions,

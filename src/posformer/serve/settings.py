@@ -12,7 +12,7 @@ class Settings:
     """Limits and sizes of a server; each refusal names the one that was passed."""
 
     workers: int = 1  # threads that recognise
-    batch: int = 1  # requests that one of them takes together; 1: each for itself
+    batch: int = 8  # requests that one of them takes together; 1: each for itself
     requests: int = 64  # that are taken in and not answered yet; more are told to come again
     seconds: float = 30.0  # for a request to arrive, and again to be answered
     body_bytes: int = 10_000_000

@@ -8,7 +8,7 @@ import { showForest, showLooks } from "./how.js";
 import { Ink } from "./ink.js";
 
 const READINGS = 5;
-const SURE_FROM = 0.9; // confidence; below, a reading is likely
+const SURE_FROM = 0.8; // confidence; below, a reading is likely
 const PAUSE_AFTER_STROKE = 350; // milliseconds
 const PAUSE_AFTER_KEY = 250;
 
