@@ -11,6 +11,7 @@ from posformer.data import load_ink
 from posformer.ink.render import render
 from posformer.ink.sizing import at_working_size
 from posformer.latex import is_valid
+from posformer.model.config import ModelConfig
 from posformer.model.folder import open_folder
 from posformer.model.posformer import PosFormer
 from posformer.runtime import read_pictures, search_options
@@ -42,8 +43,17 @@ def test_well_formed_readings_come_first():
 
 
 def test_the_command_line_searches_as_wide_as_python_does():
-    for command in (cli.recognize, cli.evaluate, cli.calibrate, cli.serve):
+    for command in (cli.recognize, cli.explain, cli.calibrate, cli.serve):
         assert inspect.signature(command).parameters["beam"].default == DEFAULT_BEAM
+
+
+def test_models_are_measured_with_the_beam_of_the_paper():
+    for command in (cli.evaluate, cli.compare):
+        assert inspect.signature(command).parameters["beam"].default == 10
+
+
+def test_a_beam_is_as_wide_as_readings_are_wanted():
+    assert search_options(ModelConfig(), beam=2, top_k=5).beam == 5
 
 
 @pytest.mark.parametrize("split", ["2013", pytest.param("train", marks=pytest.mark.slow)])

@@ -37,7 +37,8 @@ def search_options(
     if greedy:
         return SearchOptions(beam=1, directions="forward", rescore=False)
     both = config.decoder.directions == "both"
-    beam = max(beam, top_k)
+    if beam > 0:  # else the options say that it cannot be
+        beam = max(beam, top_k)
     return SearchOptions(
         beam=beam,
         directions=config.decoder.directions,
