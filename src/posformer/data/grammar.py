@@ -18,6 +18,7 @@ from itertools import accumulate, cycle
 import numpy as np
 
 from posformer.errors import PosformerError
+from posformer.ink.exchange import FENCES
 from posformer.ink.expression import (
     ExpressionError,
     Fraction,
@@ -32,7 +33,7 @@ from posformer.latex import complexity
 Production = tuple[str, ...]
 """Tokens and slots, `<kind detail>`, in the order they are written."""
 
-_PAIRS = {"(": ")", "[": "]", "\\{": "\\}", "|": "|"}
+_PAIRS = dict(FENCES)
 _SIGNS = ("+", "-", "\\pm", "\\times", "\\div", "\\cdot", "/", ",", ".", "\\prime")
 RELATIONS = ("=", "<", ">", "\\leq", "\\geq", "\\neq", "\\rightarrow", "\\in")
 _OPERATORS = frozenset((*_SIGNS, *RELATIONS))

@@ -13,7 +13,7 @@ from posformer.ink.aligned import AlignedInk, bounds
 from posformer.ink.bank import SymbolBank, SymbolSample
 from posformer.ink.metrics import reach
 
-__all__ = ["KINDS", "Exchange", "Group", "GroupBank", "find_groups"]
+__all__ = ["FENCES", "KINDS", "Exchange", "Group", "GroupBank", "find_groups"]
 
 KINDS: tuple[frozenset[str], ...] = tuple(
     frozenset(words.split())
