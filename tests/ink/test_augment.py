@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from writing import aligned, stroke
 
 from posformer.errors import PosformerError
-from posformer.ink import AlignedInk, StrokeAugmentation
+from posformer.ink import AlignedInk, RenderStyle, StrokeAugmentation
 
 NONE = StrokeAugmentation().scaled(0)
 EXPRESSION = aligned("a + b ^ { 2 } = c d e")
@@ -88,12 +88,19 @@ def test_a_dot_is_never_joined_to_its_letter() -> None:
     assert only(join=1, join_gap=99)(ink, np.random.default_rng(0)).alignment == ((0, 1),)
 
 
-def test_the_pen_changes_by_a_pixel_and_never_vanishes() -> None:
+def test_the_pen_changes_by_some_pixels_and_never_vanishes() -> None:
     rng = np.random.default_rng(0)
     always = only(pen=1)
-    assert {always.pen_width(3, rng) for _ in range(50)} == {2, 4, 5, 6}
-    assert min(always.pen_width(1, rng) for _ in range(50)) == 1
-    assert NONE.pen_width(3, rng) == 3
+    assert {always.draw_pen(RenderStyle(), rng).pen_width for _ in range(50)} == {2, 4, 5, 6}
+    assert min(always.draw_pen(RenderStyle(pen_width=1), rng).pen_width for _ in range(50)) == 1
+    assert NONE.draw_pen(RenderStyle(), rng) == RenderStyle()
+
+
+def test_some_thick_pens_are_thinned_again() -> None:
+    rng = np.random.default_rng(0)
+    pens = [only(pen=1, thinned=0.5).draw_pen(RenderStyle(), rng) for _ in range(100)]
+    assert {pen.thinned for pen in pens if pen.pen_width >= 5} == {0, 1}
+    assert {pen.thinned for pen in pens if pen.pen_width <= 4} == {0}
 
 
 @pytest.mark.parametrize("wrong", [{"noise": -1.0}, {"wavelength": (0.0, 5.0)}])

@@ -81,6 +81,13 @@ def test_the_margin_is_empty_and_the_ink_touches_it(
     assert (rows.max(), columns.max()) == (height - margin - 1, width - margin - 1)
 
 
+def test_a_thinned_stroke_is_as_long_and_has_lost_its_outer_pixels() -> None:
+    line = [np.array([(0.0, 0.0), (40.0, 0.0)])]
+    picture = render(line, RenderStyle(margin=(0, 0), pen_width=5, thinned=1))
+    assert picture.shape == (5, 45)
+    assert picture[:, 5:40].any(axis=1).tolist() == [False, True, True, True, False]
+
+
 def test_boxes_hold_exactly_the_ink_of_their_tokens() -> None:
     ink = aligned("a + b ^ { 2 }")
     picture, boxes = render_aligned(ink)
@@ -124,7 +131,9 @@ def test_a_dot_alone_can_be_drawn() -> None:
     assert render(picture_strokes([stroke((7, 7))])).any()
 
 
-@pytest.mark.parametrize("wrong", [{"scale": 0}, {"margin": (-1, 0)}, {"pen_width": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"scale": 0}, {"margin": (-1, 0)}, {"pen_width": 0}, {"thinned": 3}]
+)
 def test_styles_that_make_no_picture_are_refused(wrong: dict) -> None:
     with pytest.raises(RenderError):
         RenderStyle(**wrong)

@@ -278,7 +278,7 @@ class InkSource:
             ink = self.exchange(ink, rng)
         if self.augment is not None:
             ink = self.augment(ink, rng)
-            style = replace(style, pen_width=self.augment.pen_width(style.pen_width, rng))
+            style = self.augment.draw_pen(style, rng)
         ink = _scaled(ink, self._draw_scale(rng))
         height, width = rendered_size(ink.strokes, style)
         shrink = self._shrink(height, width)

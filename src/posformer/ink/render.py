@@ -17,6 +17,7 @@ from PIL import Image
 
 from posformer.errors import PosformerError
 from posformer.ink.aligned import AlignedInk, bounds
+from posformer.ink.pen import thin
 
 __all__ = [
     "RenderError",
@@ -50,6 +51,8 @@ class RenderStyle:
     """Empty pixels, before resampling, at left and top, and at right and bottom."""
     pen_width: int = 3
     """Side of the square pen in pixels, before resampling."""
+    thinned: int = 0
+    """Layers that are peeled off the strokes again, as clean-up does with those of thick pens."""
 
     def __post_init__(self) -> None:
         if not 0 < self.scale <= 16:
@@ -58,6 +61,8 @@ class RenderStyle:
             raise RenderError(f"margin {self.margin} is not within 0 and 10000")
         if not 1 <= self.pen_width <= 64:
             raise RenderError(f"pen width {self.pen_width} is not within 1 and 64")
+        if not 0 <= self.thinned < self.pen_width:
+            raise RenderError(f"{self.thinned} layers are no part of a pen of {self.pen_width}")
 
 
 CROHME_STYLE = RenderStyle()
@@ -163,6 +168,8 @@ def render(strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE) -> 
     if style.pen_width > 1:
         pen = np.ones((style.pen_width, style.pen_width), np.uint8)
         picture = np.asarray(cv2.dilate(picture, pen))
+    if style.thinned:
+        picture = thin((picture > 0).astype(np.uint8), style.thinned) * np.uint8(255)
     return resample(picture, *_scaled_size(height, width, style))
 
 
