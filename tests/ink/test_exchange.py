@@ -53,6 +53,36 @@ def test_common_symbols_are_drawn_oftener_than_rare_ones_but_less_than_they_occu
     assert 2.5 < drawn.count("b") / drawn.count("a") < 6  # the root of 16, within chance
 
 
+def test_the_cases_of_a_letter_are_drawn_more_alike_than_other_symbols() -> None:
+    bank = SymbolBank.from_inks([aligned("C"), aligned("c " * 16)])
+    exchange = Exchange(bank, exchange=1, each=1)
+    drawn = [exchange(aligned("x"), np.random.default_rng(seed)).tokens[0] for seed in range(500)]
+    assert 1.5 < drawn.count("c") / drawn.count("C") < 2.7  # the fourth root of 16, within chance
+
+
+def test_exponents_of_letters_become_primes_at_their_place() -> None:
+    bank = SymbolBank.from_inks([aligned("x ^ { \\prime }", "prime", "ann"), aligned("2")])
+    exchange = Exchange(bank, exchange=1, each=1)
+    given = aligned("y ^ { 2 } + 3 ^ { 2 } + x ^ { 2 2 }", "given", "cat")
+    drawn = [exchange(given, np.random.default_rng(seed)) for seed in range(60)]
+    primed = [ink for ink in drawn if "\\prime" in ink.tokens]
+    assert 5 < len(primed) < 25  # a quarter, within chance
+    for ink in primed:
+        check_whole(ink)
+        assert ink.tokens.index("\\prime") == 3 and ink.tokens.count("\\prime") == 1
+        prime = np.concatenate([ink.strokes[stroke] for stroke in ink.alignment[3]])
+        old = np.concatenate([given.strokes[stroke] for stroke in given.alignment[3]])
+        assert np.allclose(prime.min(axis=0), old.min(axis=0))
+        assert np.ptp(prime[:, 1]) < np.ptp(old[:, 1])
+
+
+def test_no_letter_gets_the_exponent_one() -> None:
+    bank = SymbolBank.from_inks([aligned("x ^ { \\prime }", "prime", "ann"), aligned("1 1 1 1")])
+    exchange = Exchange(bank, exchange=1, each=1)
+    ink = exchange(aligned("y ^ { 2 } + 2", "given", "cat"), np.random.default_rng(0))
+    assert ink.tokens[1:] == ("^", "{", "\\prime", "}", "+", "1")
+
+
 def test_new_ink_lies_where_the_old_lay() -> None:
     exchange = Exchange(SymbolBank.from_inks(CORPUS), exchange=1, each=1)
     ink = exchange(EXPRESSION, np.random.default_rng(0))

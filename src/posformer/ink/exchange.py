@@ -11,7 +11,7 @@ from posformer.errors import PosformerError
 from posformer.ink.align import inked_places
 from posformer.ink.aligned import AlignedInk, bounds
 from posformer.ink.bank import SymbolBank, SymbolSample
-from posformer.ink.metrics import reach
+from posformer.ink.metrics import SCRIPT_SIZE, reach
 
 __all__ = ["FENCES", "KINDS", "Exchange", "Group", "GroupBank", "find_groups"]
 
@@ -33,7 +33,23 @@ KINDS: tuple[frozenset[str], ...] = tuple(
 FENCES: tuple[tuple[str, str], ...] = (("(", ")"), ("[", "]"), (r"\{", r"\}"), ("|", "|"))
 """Pairs that may stand for parentheses."""
 
+_PRIME = "\\prime"
+_LETTERS = KINDS[0] | KINDS[2]
 _KIND_OF: Mapping[str, frozenset[str]] = {token: kind for kind in KINDS for token in kind}
+
+
+def _weight(token: str, counts: Mapping[str, int]) -> float:
+    """How often a symbol is put in, given how often each occurs.
+
+    Rare symbols come oftener than in real texts, so that they are learned, but not as often as
+    common ones: else a model takes `2` for `z` and `9` for `q`. The two cases of a letter often
+    differ in size alone, and come more alike still: else a model takes most capitals for small.
+    """
+    cases = {token, token.lower(), token.upper()} & counts.keys()
+    if len(token) > 1 or len(cases) == 1:
+        return float(counts[token] ** 0.5)
+    share = counts[token] ** 0.25 / sum(counts[case] ** 0.25 for case in cases)
+    return float(sum(counts[case] for case in cases) ** 0.5 * share)
 
 
 class ExchangeError(PosformerError):
@@ -164,8 +180,8 @@ class Exchange:
 
     Each distinct letter, digit or other symbol of `KINDS` may become another of its kind, and
     parentheses may become other `FENCES`, everywhere in the expression, in the hand of one writer
-    of the bank; and a group may be replaced by a group of another expression that has the same
-    role and about the same extent.
+    of the bank; exponents of letters may become primes; and a group may be replaced by a group of
+    another expression that has the same role and about the same extent.
     """
 
     def __init__(
@@ -201,9 +217,8 @@ class Exchange:
             token: tuple(sorted(kind & known)) for token, kind in _KIND_OF.items() if kind & known
         }
         self._fences = [pair for pair in FENCES[1:] if known.issuperset(pair)]
-        # Rare symbols come oftener than in real texts, so that they are learned, but not as often
-        # as common ones: else a model takes `2` for `z` and `9` for `q`.
-        self._weights = {token: count**0.5 for token, count in counts.items()}
+        self._weights = {token: _weight(token, counts) for token in counts}
+        self._has_primes = _PRIME in known
 
     @classmethod
     def from_inks(
@@ -238,6 +253,8 @@ class Exchange:
 
     def _with_symbols(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
         chosen = self._choose_symbols(ink.tokens, rng)
+        exponents = _lone_exponents(ink.tokens) if self._has_primes else set()
+        all_primes = rng.random() < self._each / 4
         strokes, alignment = list(ink.strokes), list(ink.alignment)
         tokens = list(ink.tokens)
         gone: set[int] = set()
@@ -245,11 +262,14 @@ class Exchange:
         writers: dict[str, str] = {}
         for place, old in enumerate(ink.tokens):
             new = chosen.get(old)
+            if place in exponents and (all_primes or new == "1"):  # nobody writes an exponent 1
+                new = _PRIME
             if new is None or not ink.alignment[place]:
                 continue
             sample = self._symbols.choose(new, rng, writers.get(new))
             writers.setdefault(new, sample.writer)
-            fitted = fit_symbol(sample, old, _points_of(ink, [place]))
+            fit = fit_prime if new == _PRIME else fit_symbol
+            fitted = fit(sample, old, _points_of(ink, [place]))
             gone.update(ink.alignment[place])
             alignment[place] = tuple(range(len(strokes), len(strokes) + len(fitted)))
             strokes += fitted
@@ -293,6 +313,18 @@ class Exchange:
         return _grafted(ink, group, points, graft)
 
 
+def _lone_exponents(tokens: Sequence[str]) -> set[int]:
+    """Places of symbols that alone are the exponent of a letter."""
+    return {
+        place + 3
+        for place in range(len(tokens) - 4)
+        if tokens[place] in _LETTERS
+        and tuple(tokens[place + 1 : place + 3]) == ("^", "{")
+        and tokens[place + 3] in _KIND_OF
+        and tokens[place + 4] == "}"
+    }
+
+
 def fit_symbol(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.ndarray]:
     """Strokes of a symbol, set on the baseline that the old symbol stood on, in its size.
 
@@ -329,6 +361,17 @@ def fit_symbol(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.nd
     top = max(min(top, floor - sample.height * scale), ceiling)
     corner = np.array([left, top])
     return [(stroke * size + corner).astype(np.float32) for stroke in sample.strokes]
+
+
+def fit_prime(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.ndarray]:
+    """Strokes of a prime, set where an exponent stood; arguments as those of `fit_symbol`.
+
+    A prime belongs to the row of its letter, and hangs from where the exponent began.
+    """
+    low, high = bounds(points)
+    unit = max((high[1] - low[1]) / max(reach(old).height, 0.5), 4.0) / SCRIPT_SIZE
+    scale = unit / sample.unit
+    return [(stroke * scale + low).astype(np.float32) for stroke in sample.strokes]
 
 
 def _without(ink: AlignedInk, gone: set[int]) -> AlignedInk:

@@ -28,7 +28,7 @@ from posformer.ink.expression import (
     Symbol,
     parse,
 )
-from posformer.ink.metrics import DELIMITERS, OPERATORS, reach
+from posformer.ink.metrics import DELIMITERS, OPERATORS, SCRIPT_SIZE, reach
 from posformer.latex import fence_of
 
 AXIS = 0.52
@@ -94,7 +94,7 @@ _TABLES = {
 class LayoutStyle:
     """How a hand lays out symbols: usual lengths, in x-heights, and how far it strays from them."""
 
-    script_size: float = 0.54  # of a script relative to its base
+    script_size: float = SCRIPT_SIZE  # of a script relative to its base
     smallest: float = 0.36  # size below which nested scripts do not shrink
     upper_drop: float = 0.25  # baseline of a superscript below the top of a tall base
     upper_height: float = 1.05  # baseline of a superscript above that of its base, at least

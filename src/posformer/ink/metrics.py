@@ -69,6 +69,9 @@ REACH: Mapping[str, Reach] = {
 }
 """Symbols of fixed reach."""
 
+SCRIPT_SIZE = 0.54
+"""X-height of a script relative to that of the row it belongs to."""
+
 DELIMITERS = frozenset(("(", ")", "[", "]", "\\{", "\\}", "|", "/"))
 """Symbols that grow with what they enclose."""
 

@@ -137,7 +137,8 @@ def _varied(
     if synthesizer is None:
         return usual
     template = copy(usual)
-    template.exchange = None
+    if config.multiline is not None:  # whose lines are made to fit each other
+        template.exchange = None
     made_up = SynthesisSource(synthesizer, config.examples or len(inks), template)
     return made_up if config.synthesis >= 1 else MixedSource(usual, made_up, config.synthesis)
 
