@@ -316,12 +316,12 @@ class Exchange:
 def _lone_exponents(tokens: Sequence[str]) -> set[int]:
     """Places of symbols that alone are the exponent of a letter."""
     return {
-        place + 3
-        for place in range(len(tokens) - 4)
-        if tokens[place] in _LETTERS
-        and tuple(tokens[place + 1 : place + 3]) == ("^", "{")
-        and tokens[place + 3] in _KIND_OF
-        and tokens[place + 4] == "}"
+        group.first + 1
+        for group in find_groups(tokens)
+        if group.role == "^"
+        and group.last == group.first + 2
+        and tokens[max(group.first - 2, 0)] in _LETTERS
+        and tokens[group.first + 1] in _KIND_OF
     }
 
 
