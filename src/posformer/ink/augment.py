@@ -44,8 +44,7 @@ class StrokeAugmentation:
     drop: float = 0.05  # share of the points, but for ends, that the tablet missed
     join: float = 0.02  # chance that the pen stays down between two strokes of a symbol
     join_gap: float = 15.0  # pixels; strokes further apart are never joined
-    pen: float = 0.4  # chance of another pen: a pixel narrower, or up to three wider
-    thinned: float = 0.5  # share of the wide ones of two pixels and more that clean-up thinned
+    pen: float = 0.5  # chance of another pen: a pixel narrower, or up to three wider
 
     def __post_init__(self) -> None:
         values = {name: value for name, value in vars(self).items() if name != "wavelength"}
@@ -57,7 +56,7 @@ class StrokeAugmentation:
 
     def scaled(self, strength: float) -> StrokeAugmentation:
         """The same with all variation multiplied: 0 for none, 1 for this, more for more."""
-        kept = ("wavelength", "join_gap", "thinned")
+        kept = ("wavelength", "join_gap")
         return StrokeAugmentation(
             **{
                 name: value if name in kept else value * strength
@@ -77,12 +76,11 @@ class StrokeAugmentation:
         return self._join(replace(ink, strokes=strokes), rng)
 
     def draw_pen(self, usual: RenderStyle, rng: np.random.Generator) -> RenderStyle:
-        """Draw the width of the pen, and whether clean-up has thinned what it wrote."""
+        """Draw the width of the pen; what is much too wide was thinned, as clean-up would."""
         if rng.random() >= self.pen:
             return usual
         wider = int(rng.choice((-1, 1, 2, 3)))
-        layers = wider // 2 if wider > 1 and rng.random() < self.thinned else 0
-        return replace(usual, pen_width=max(1, usual.pen_width + wider), thinned=layers)
+        return replace(usual, pen_width=max(1, usual.pen_width + wider), thinned=max(0, wider) // 2)
 
     def _move_symbols(
         self, points: np.ndarray, symbols: np.ndarray, rng: np.random.Generator
