@@ -34,19 +34,24 @@ class Trial:
     readings: list[tuple[str, ...]] = field(default_factory=list)
 
 
-def trials(config: ModelConfig, beams: list[int], finished: list[int]) -> Iterator[Trial]:
+def trials(
+    config: ModelConfig, beams: list[int], finished: list[int], views: list[int]
+) -> Iterator[Trial]:
     """Greedy first; the last one is the widest, which all are compared with."""
     yield Trial("greedy", search_options(config, greedy=True))
-    for directions in ("forward", "both") if config.decoder.directions == "both" else ("forward",):
+    one_way = ("forward", 1)
+    ways = [("both", sizes) for sizes in views] if config.decoder.directions == "both" else []
+    for directions, sizes in [one_way, *ways]:
         for beam in beams:
             for ends in sorted({min(beam, number) for number in finished}):
                 options = replace(
-                    search_options(config, beam),
+                    search_options(config, beam, views=sizes),
                     directions=directions,
                     rescore=directions == "both",
                     finished=ends,
                 )
-                yield Trial(f"beam {beam}, {directions}, {ends} finished", options)
+                name = f"beam {beam}, {directions}, {ends} finished, sizes: {sizes}"
+                yield Trial(name, options)
 
 
 def print_table(tried: list[Trial], captions: list[tuple[str, ...]]) -> None:
@@ -75,11 +80,12 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="pictures, taken evenly")
     parser.add_argument("--beams", type=int, nargs="+", default=[2, 3, 5, 10])
     parser.add_argument("--finished", type=int, nargs="+", default=[1, 3, 10])
+    parser.add_argument("--views", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     examples = open_set(arguments.data, arguments.split, arguments.leave_out)
     runtime = load_runtime(arguments.model, threads=arguments.threads)
-    tried = list(trials(runtime.config, arguments.beams, arguments.finished))
+    tried = list(trials(runtime.config, arguments.beams, arguments.finished, arguments.views))
     count = min(arguments.limit or len(examples), len(examples))
     places = np.linspace(0, len(examples) - 1, count).astype(int).tolist()
     now = clock(arguments.threads)

@@ -35,6 +35,7 @@ STRIDE = 16  # pixels a cell of the feature map
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"greedy": True},
     "beam 3": {"beam": 3},
+    "beam 3, two sizes": {"beam": 3, "views": 2},
     "beam 10": {"beam": 10},
 }
 

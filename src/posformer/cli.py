@@ -27,8 +27,10 @@ app = typer.Typer(
 )
 
 
-# That of `posformer.runtime.reading`, which is not imported for the sake of a number.
+# Those of `posformer.runtime.reading`, which is not imported for the sake of numbers.
 _BEAM = 3
+_VIEWS = 2
+_MOST_VIEWS = 3
 _PAPER_BEAM = 10  # what the tables of the field are measured with
 
 
@@ -59,6 +61,9 @@ def recognize(
         list[str], typer.Argument(metavar="PATH...", help="Pictures, InkML, folders; - is stdin.")
     ],
     beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = _BEAM,
+    views: Annotated[
+        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each picture is read at.")
+    ] = _VIEWS,
     top_k: Annotated[int, typer.Option(min=1, max=100, help="Readings of each picture.")] = 1,
     format: Annotated[
         ResultFormat, typer.Option("--format", help="LaTeX alone, one object a line, or a table.")
@@ -85,7 +90,7 @@ def recognize(
         raise typer.BadParameter("--greedy gives one reading only", param_hint="--top-k")
     recognizer = Recognizer.load(model, engine.value, threads)
     failed = recognize_files(
-        recognizer, paths, output, format.value, top_k=top_k, beam=beam, greedy=greedy
+        recognizer, paths, output, format.value, top_k=top_k, beam=beam, greedy=greedy, views=views
     )
     raise typer.Exit(1 if failed else 0)
 
@@ -278,6 +283,9 @@ def evaluate(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many examples.")] = None,
     beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = _PAPER_BEAM,
+    views: Annotated[
+        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each picture is read at.")
+    ] = 1,
     greedy: Annotated[
         bool, typer.Option("--greedy", help="The best token at every step: fastest.")
     ] = False,
@@ -302,7 +310,7 @@ def evaluate(
     if examples is None or earlier is not None:
         found, used_ink = evaluation.read_predictions(str(earlier)), False
     else:
-        found, used_ink = _read_set(examples, model, engine, threads, beam, greedy)
+        found, used_ink = _read_set(examples, model, engine, threads, beam, greedy, views)
     truths, readings = [one.truth for one in found], [one.prediction for one in found]
     scores = evaluation.evaluate_pairs(truths, readings)
     comparison = None if others is None else evaluation.compare(found, others)
@@ -338,6 +346,7 @@ def _read_set(
     threads: int | None,
     beam: int,
     greedy: bool,
+    views: int,
 ) -> tuple[list["Prediction"], bool]:
     """What a model reads in a data set, and whether it was trained with ink."""
     from posformer.evaluation.evaluate import predict_watched
@@ -345,7 +354,7 @@ def _read_set(
     from posformer.runtime.reading import search_options
 
     runtime = load_runtime(model, engine.value, threads)
-    options = search_options(runtime.config, beam, greedy=greedy)
+    options = search_options(runtime.config, beam, greedy=greedy, views=views)
     found = predict_watched(runtime, examples, options)
     return list(found), bool(runtime.info.get("used_ink"))
 
@@ -362,6 +371,9 @@ def calibrate(
     beam: Annotated[
         int, typer.Option(min=1, max=200, help="Hypotheses followed, as it will be used.")
     ] = _BEAM,
+    views: Annotated[
+        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each picture is read at, likewise.")
+    ] = _VIEWS,
     curve: Annotated[
         Path | None, typer.Option(help="Draw the reliability curve there: .svg, .png.")
     ] = None,
@@ -387,7 +399,7 @@ def calibrate(
     runtime = load_runtime(model, threads=threads)
     console = Console(stderr=True)
     readings = track(
-        read_best(runtime, examples, search_options(runtime.config, beam)),
+        read_best(runtime, examples, search_options(runtime.config, beam, views=views)),
         "Reading",
         total=len(examples),
         console=console,
@@ -395,7 +407,9 @@ def calibrate(
         disable=not console.is_terminal,
     )
     without = f" without texts of {leave_out}" if leave_out else ""
-    trial = try_calibration(list(readings), f"{data.name} {split}{without}, beam {beam}")
+    trial = try_calibration(
+        list(readings), f"{data.name} {split}{without}, beam {beam}, views {views}"
+    )
     typer.echo(markdown_reliability(trial))
     if curve is not None:
         draw_reliability(trial, curve)
@@ -562,6 +576,9 @@ def serve(
     ] = 64,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds a request may take.")] = 30.0,
     beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = _BEAM,
+    views: Annotated[
+        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each picture is read at.")
+    ] = _VIEWS,
     cors: Annotated[
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="Another site whose pages may ask; may be repeated."),
@@ -578,7 +595,14 @@ def serve(
 
     names = names_of(host, name or ())
     settings = Settings(
-        workers, batch, requests, timeout, beam=beam, origins=tuple(cors or ()), hosts=names
+        workers,
+        batch,
+        requests,
+        timeout,
+        beam=beam,
+        views=views,
+        origins=tuple(cors or ()),
+        hosts=names,
     )
     site = create_app(Recognizer.load(model, threads=threads), settings)
     listen(site, host, port, lambda address: typer.echo(f"{address} (Ctrl-C stops)"))

@@ -56,7 +56,7 @@ def recognize_files(
         paths: see `find_files`.
         output: a file to write; None for stdout.
         format: see `ResultWriter`.
-        search: `top_k`, `beam`, `greedy` of `Recognizer.recognize`.
+        search: `top_k`, `beam`, `greedy`, `views` of `Recognizer.recognize`.
 
     Returns:
         How many could not be read.

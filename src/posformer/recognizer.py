@@ -22,7 +22,7 @@ from posformer.ink.render import picture_strokes, render
 from posformer.latex import in_lines, to_latex
 from posformer.runtime.calibration import Calibration, confidences
 from posformer.runtime.interface import Engine, Runtime, load_runtime
-from posformer.runtime.reading import DEFAULT_BEAM, read_pictures, search_options
+from posformer.runtime.reading import DEFAULT_BEAM, DEFAULT_VIEWS, read_pictures, search_options
 from posformer.search import Hypothesis, SearchOptions
 
 __all__ = ["Alternative", "Recognition", "Recognizer", "Source", "Strokes", "is_inkml", "prepare"]
@@ -139,7 +139,12 @@ class Recognizer:
         return cls(load_runtime(path, engine, threads))
 
     def recognize(
-        self, source: Source, top_k: int = 1, beam: int = DEFAULT_BEAM, greedy: bool = False
+        self,
+        source: Source,
+        top_k: int = 1,
+        beam: int = DEFAULT_BEAM,
+        greedy: bool = False,
+        views: int = DEFAULT_VIEWS,
     ) -> Recognition:
         """Read one picture, or ink.
 
@@ -148,18 +153,24 @@ class Recognizer:
                 an array (height, width) or (height, width, channels); or strokes.
             top_k: how many readings are wanted, the best included.
             beam: hypotheses followed in each direction; more is slower and reads a little better.
-            greedy: take the best token at every step: fastest, and gives one reading only.
+            greedy: take the best token at every step of one view: fastest, gives one reading only.
+            views: sizes that each formula is read at, 1 to 3; more is slower and reads better.
 
         Raises:
             PosformerError: If it cannot be read, or nothing is written there.
         """
-        return next(self.recognize_many([source], top_k, beam, greedy))
+        return next(self.recognize_many([source], top_k, beam, greedy, views))
 
     def recognize_strokes(
-        self, strokes: Strokes, top_k: int = 1, beam: int = DEFAULT_BEAM, greedy: bool = False
+        self,
+        strokes: Strokes,
+        top_k: int = 1,
+        beam: int = DEFAULT_BEAM,
+        greedy: bool = False,
+        views: int = DEFAULT_VIEWS,
     ) -> Recognition:
         """Read strokes of points (x, y), y down, in any unit; see `recognize`."""
-        return self.recognize(strokes, top_k, beam, greedy)
+        return self.recognize(strokes, top_k, beam, greedy, views)
 
     def recognize_many(
         self,
@@ -167,13 +178,14 @@ class Recognizer:
         top_k: int = 1,
         beam: int = DEFAULT_BEAM,
         greedy: bool = False,
+        views: int = DEFAULT_VIEWS,
     ) -> Iterator[Recognition]:
         """Read any number of pictures, in their order, as they come; see `recognize`.
 
         Only some sources are held at a time. The first that cannot be read raises its error in its
         turn; `attempt_many` goes on behind it.
         """
-        for result in self.attempt_many(sources, top_k, beam, greedy):
+        for result in self.attempt_many(sources, top_k, beam, greedy, views):
             if isinstance(result, PosformerError):
                 raise result
             yield result
@@ -184,12 +196,13 @@ class Recognizer:
         top_k: int = 1,
         beam: int = DEFAULT_BEAM,
         greedy: bool = False,
+        views: int = DEFAULT_VIEWS,
     ) -> Iterator[Recognition | PosformerError]:
         """Like `recognize_many`, with an error in the place of what cannot be read.
 
         An error among the sources is passed on in its turn.
         """
-        options = search_options(self.runtime.config, beam, top_k, greedy)
+        options = search_options(self.runtime.config, beam, top_k, greedy, views)
         for window in _windows(self._prepared(source) for source in sources):
             yield from self._read(window, options)
 

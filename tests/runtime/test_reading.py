@@ -17,7 +17,7 @@ from posformer.model.posformer import PosFormer
 from posformer.runtime import read_pictures, search_options
 from posformer.runtime.interface import model_path
 from posformer.runtime.pytorch import PyTorchRuntime
-from posformer.runtime.reading import DEFAULT_BEAM, most_tokens
+from posformer.runtime.reading import DEFAULT_BEAM, DEFAULT_VIEWS, MOST_VIEWS, most_tokens
 from tiny import random_pictures, tiny_model
 
 
@@ -45,11 +45,35 @@ def test_well_formed_readings_come_first():
 def test_the_command_line_searches_as_wide_as_python_does():
     for command in (cli.recognize, cli.explain, cli.calibrate, cli.serve):
         assert inspect.signature(command).parameters["beam"].default == DEFAULT_BEAM
+    for command in (cli.recognize, cli.calibrate, cli.serve):
+        assert inspect.signature(command).parameters["views"].default == DEFAULT_VIEWS
+    assert cli._MOST_VIEWS == MOST_VIEWS
 
 
 def test_models_are_measured_with_the_beam_of_the_paper():
     for command in (cli.evaluate, cli.compare):
         assert inspect.signature(command).parameters["beam"].default == 10
+    assert inspect.signature(cli.evaluate).parameters["views"].default == 1
+
+
+@pytest.mark.parametrize("how", [{"greedy": True}, {"beam": 2}, {"beam": 3, "top_k": 3}])
+def test_a_picture_at_several_sizes_is_read_alike_alone_and_among_others(how):
+    runtime = PyTorchRuntime(undecided_model())
+    pictures = random_pictures(0, [(40, 60 + 8 * number) for number in range(4)])
+    options = search_options(runtime.config, views=3, **how)
+    together = read_pictures(runtime, pictures, options)
+    for picture, expected in zip(pictures, together, strict=True):
+        (alone,) = read_pictures(runtime, [picture], options)
+        assert [one.tokens for one in alone] == [one.tokens for one in expected]
+        scores = [one.score for one in expected]
+        assert [one.score for one in alone] == pytest.approx(scores, abs=1e-4)
+
+
+def test_no_picture_is_read_at_more_sizes_than_there_are():
+    runtime = PyTorchRuntime(undecided_model())
+    options = search_options(runtime.config, views=MOST_VIEWS + 1)
+    with pytest.raises(ValueError, match="views must be from 1 to 3, not 4"):
+        read_pictures(runtime, random_pictures(0, [(40, 60)]), options)
 
 
 def test_a_beam_is_as_wide_as_readings_are_wanted():

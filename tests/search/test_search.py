@@ -153,6 +153,30 @@ def test_what_cannot_be_meant_comes_last():
 
 
 @pytest.mark.parametrize("seed", range(10))
+def test_what_any_view_finds_is_judged_by_all(seed):
+    model = RandomDecoder(seed, pictures=6, words=4)
+    by_view = run(model, beam=6, max_length=6, top_k=99)
+    for expression, best in enumerate(run(model, beam=6, max_length=6, top_k=99, views=2)):
+        views = [2 * expression, 2 * expression + 1]
+        assert {h.tokens for h in best} == {h.tokens for view in views for h in by_view[view]}
+        for hypothesis in best:
+            ways = [
+                np.mean([score(model, view, hypothesis.tokens, reverse) for view in views])
+                for reverse in (False, True)
+            ]
+            assert (hypothesis.forward, hypothesis.backward) == pytest.approx(ways, abs=1e-5)
+            assert hypothesis.score == pytest.approx(sum(ways), abs=1e-5)
+
+
+def test_greedy_search_gives_the_view_that_scores_best():
+    model = RandomDecoder(0, pictures=6, words=6)
+    how = {"beam": 1, "max_length": 12, "directions": "forward", "rescore": False}
+    alone = [hypotheses[0] for hypotheses in run(model, **how)]
+    expected = [max(alone[at : at + 3], key=lambda one: one.score) for at in (0, 3)]
+    assert run(model, **how, views=3) == [[best] for best in expected]
+
+
+@pytest.mark.parametrize("seed", range(10))
 def test_greedy_is_a_beam_of_one_from_left_to_right(seed):
     model = RandomDecoder(seed, pictures=4, words=6)
     lanes = (Direction(SOS, EOS, reverse=False),)

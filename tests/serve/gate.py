@@ -14,10 +14,10 @@ class Gate:
         self.entered = threading.Event()
         self.batches = []
 
-    def attempt_many(self, sources, top_k, beam):
+    def attempt_many(self, sources, top_k, beam, views):
         self.entered.set()
         assert self.open.wait(30)
         self.batches.append(len(sources))
         if "fault" in sources:
             raise RuntimeError("nobody foresaw this")
-        return self.recognizer.attempt_many(sources, top_k, beam)
+        return self.recognizer.attempt_many(sources, top_k, beam, views=views)

@@ -20,7 +20,7 @@ def gate(tiny_recognizer):
 
 def held_pool(gate, batch):
     """A pool whose only worker is busy with a first job."""
-    pool = WorkerPool(gate, workers=1, batch=batch, beam=2)
+    pool = WorkerPool(gate, workers=1, batch=batch, beam=2, views=1)
     first = pool.submit(CROSS)
     assert gate.entered.wait(30)
     return pool, first

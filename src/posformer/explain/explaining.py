@@ -21,7 +21,7 @@ from posformer.explain.page import Section, page
 from posformer.latex import normalize, to_latex
 from posformer.recognizer import prepare
 from posformer.runtime.interface import Runtime, load_runtime
-from posformer.runtime.reading import DEFAULT_BEAM, read_pictures, search_options
+from posformer.runtime.reading import DEFAULT_BEAM, DEFAULT_VIEWS, read_pictures, search_options
 
 __all__ = ["Explained", "explain"]
 
@@ -101,7 +101,7 @@ class _Model:
 
     def read(self, formula: np.ndarray, beam: int) -> tuple[str, ...]:
         """What the model reads by itself."""
-        options = search_options(self.runtime.config, beam)
+        options = search_options(self.runtime.config, beam, views=DEFAULT_VIEWS)
         ((best, *_),) = read_pictures(self.runtime, [formula], options)
         return tuple(self.runtime.vocabulary.decode(best.tokens, skip_special=True))
 

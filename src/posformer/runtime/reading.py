@@ -8,23 +8,37 @@ import numpy as np
 
 from posformer.ink.sizing import at_working_size
 from posformer.latex import is_valid
-from posformer.model.config import ModelConfig
+from posformer.model.config import ModelConfig, PictureConfig
 from posformer.runtime.interface import Runtime
 from posformer.search import Hypothesis, SearchOptions, search
 
-__all__ = ["DEFAULT_BEAM", "most_tokens", "read_pictures", "search_options"]
+__all__ = [
+    "DEFAULT_BEAM",
+    "DEFAULT_VIEWS",
+    "MOST_VIEWS",
+    "most_tokens",
+    "read_pictures",
+    "search_options",
+]
 
 DEFAULT_BEAM = 3
+DEFAULT_VIEWS = 2
 
 _CELL = 16  # pixels a cell of the feature map, in both directions
 _GROUP_PIXELS = 400_000  # padded pixels of pictures that are encoded and decoded together
 _GROUP_PICTURES = 16
 _GROUP_ROWS = 160  # hypotheses that take a step together; more would gain no speed, only memory
 _FINISHED = 3
+_VIEW_SIZES = (1.0, 1.1, 0.9)  # of the views of a picture, as factors of its size
+MOST_VIEWS = len(_VIEW_SIZES)
 
 
 def search_options(
-    config: ModelConfig, beam: int = DEFAULT_BEAM, top_k: int = 1, greedy: bool = False
+    config: ModelConfig,
+    beam: int = DEFAULT_BEAM,
+    top_k: int = 1,
+    greedy: bool = False,
+    views: int = 1,
 ) -> SearchOptions:
     """How to search with a model: in the directions that it was trained in.
 
@@ -32,7 +46,8 @@ def search_options(
         config: of the model.
         beam: open hypotheses for each picture and direction; no fewer than `top_k`.
         top_k: readings wanted of each picture.
-        greedy: take the best word at every step, from left to right, and nothing else.
+        greedy: take the best word at every step, from left to right, in one view, and nothing else.
+        views: sizes that each picture is read at; what is found in any is judged in all.
     """
     if greedy:
         return SearchOptions(beam=1, directions="forward", rescore=False)
@@ -44,6 +59,7 @@ def search_options(
         directions=config.decoder.directions,
         rescore=both,
         top_k=top_k,
+        views=views,
         # Waiting for as many ends as there are beams costs much and finds next to nothing.
         finished=min(beam, max(_FINISHED, top_k)),
     )
@@ -59,22 +75,19 @@ def read_pictures(
         pictures: uint8 (height, width), white ink on black, in the size of CROHME's.
         options: of the search.
     """
-    size = runtime.config.picture
-    sized = [
-        at_working_size(picture, size.scale, size.margin, size.max_pixels) for picture in pictures
-    ]
+    sized = [_views(picture, runtime.config.picture, options.views) for picture in pictures]
     words = runtime.vocabulary
 
     def is_well_formed(tokens: tuple[int, ...]) -> bool:
         return bool(tokens) and is_valid(words.decode(tokens))
 
     found: list[list[Hypothesis]] = [[] for _ in pictures]
-    for group in _groups(sized, _most_pictures(options)):
-        members = [sized[index] for index in group]
+    for group in _groups([views[0] for views in sized], options):
+        members = [view for index in group for view in sized[index]]
         bounded = replace(options, max_length=min(options.max_length, most_tokens(members)))
         encoded = runtime.encode(members)
         hypotheses = search(
-            encoded, bounded, words.sos, words.eos, len(group), is_sound=is_well_formed
+            encoded, bounded, words.sos, words.eos, len(members), is_sound=is_well_formed
         )
         for index, best in zip(group, hypotheses, strict=True):
             found[index] = best
@@ -89,19 +102,27 @@ def most_tokens(pictures: Sequence[np.ndarray]) -> int:
     return max(24 + 2 * math.ceil(picture.size / _CELL**2) for picture in pictures)
 
 
-def _most_pictures(options: SearchOptions) -> int:
-    rows = options.beam * (2 if options.directions == "both" else 1)
-    return max(1, min(_GROUP_PICTURES, _GROUP_ROWS // rows))
+def _views(picture: np.ndarray, size: PictureConfig, count: int) -> list[np.ndarray]:
+    """A picture at the model's working size, and somewhat larger and smaller."""
+    if not 1 <= count <= MOST_VIEWS:
+        raise ValueError(f"views must be from 1 to {MOST_VIEWS}, not {count}")
+    return [
+        at_working_size(picture, size.scale * factor, size.margin, int(size.max_pixels * factor**2))
+        for factor in _VIEW_SIZES[:count]
+    ]
 
 
-def _groups(pictures: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
+def _groups(pictures: Sequence[np.ndarray], options: SearchOptions) -> Iterator[list[int]]:
     """Pictures of similar size together, so that little is padding."""
+    rows = options.beam * (2 if options.directions == "both" else 1) * options.views
+    most = max(1, min(_GROUP_PICTURES // options.views, _GROUP_ROWS // rows))
     order = sorted(range(len(pictures)), key=lambda i: (pictures[i].shape[1], pictures[i].shape[0]))
     group: list[int] = []
     for index in order:
         joined = [*group, index]
         height, width = np.max([pictures[member].shape for member in joined], axis=0)
-        full = height * width * len(joined) > _GROUP_PIXELS or len(joined) > most
+        pixels = height * width * len(joined) * options.views
+        full = pixels > _GROUP_PIXELS or len(joined) > most
         if group and full:
             yield group
             group = [index]

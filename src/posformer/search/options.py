@@ -21,12 +21,13 @@ class SearchOptions:
     rescore: bool = True  # add the score that the other direction gives
     top_k: int = 1  # hypotheses returned for each picture
     finished: int | None = None  # hypotheses a direction keeps, and has before it stops; None: beam
+    views: int = 1  # pictures of the model, one behind the other, that show the same expression
     # "likely" stops when the best open beam scores, as it stands, no better than the worst kept
     # hypothesis; "certain" only when it could not even by certain words up to max_length.
     stopping: Literal["likely", "certain"] = "likely"
 
     def __post_init__(self) -> None:
-        for name in ("beam", "max_length", "top_k", "finished"):
+        for name in ("beam", "max_length", "top_k", "finished", "views"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
@@ -55,5 +56,5 @@ class Hypothesis:
 
     tokens: tuple[int, ...]  # in reading order, without start and end
     score: float  # what hypotheses are ranked by; higher is better
-    forward: float | None  # score from left to right; None when not computed
-    backward: float | None  # score from right to left; None when not computed
+    forward: float | None  # score from left to right, mean of the views; None when not computed
+    backward: float | None  # likewise from right to left

@@ -57,7 +57,7 @@ def create_app(recognizer: Recognizer, settings: Settings | None = None) -> Fast
         settings: limits; the usual ones if None.
     """
     settings = settings or Settings()
-    pool = WorkerPool(recognizer, settings.workers, settings.batch, settings.beam)
+    pool = WorkerPool(recognizer, settings.workers, settings.batch, settings.beam, settings.views)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -44,12 +44,15 @@ class WorkerPool:
         workers: threads.
         batch: jobs that one takes at once.
         beam: hypotheses followed.
+        views: sizes that each formula is read at.
     """
 
-    def __init__(self, recognizer: Recognizer, workers: int, batch: int, beam: int) -> None:
+    def __init__(
+        self, recognizer: Recognizer, workers: int, batch: int, beam: int, views: int
+    ) -> None:
         self._recognizer = recognizer
         self._batch = batch
-        self._beam = beam
+        self._beam, self._views = beam, views
         self._waiting: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -139,7 +142,8 @@ class WorkerPool:
         if not jobs:
             return []
         sources = [job.source for job in jobs]
-        return list(self._recognizer.attempt_many(sources, jobs[0].top_k, self._beam))
+        found = self._recognizer.attempt_many(sources, jobs[0].top_k, self._beam, views=self._views)
+        return list(found)
 
     def _settle(self, job: _Job, result: Recognition | PosformerError) -> None:
         if isinstance(result, PosformerError):

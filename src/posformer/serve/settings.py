@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from posformer.runtime.reading import DEFAULT_BEAM
+from posformer.runtime.reading import DEFAULT_BEAM, DEFAULT_VIEWS, MOST_VIEWS
 
 __all__ = ["Settings"]
 
@@ -21,12 +21,24 @@ class Settings:
     latex_characters: int = 4_000
     top_k: int = 10  # readings that may be asked for
     beam: int = DEFAULT_BEAM
+    views: int = DEFAULT_VIEWS
     origins: tuple[str, ...] = ()  # other sites whose pages may ask (CORS)
     # Names that this server goes by; () for any. A page of another site that had its own name
     # point here would be taken for ours otherwise (DNS rebinding).
     hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("workers", "batch", "requests", "seconds", "body_bytes", "beam", "top_k"):
+        for name in (
+            "workers",
+            "batch",
+            "requests",
+            "seconds",
+            "body_bytes",
+            "beam",
+            "views",
+            "top_k",
+        ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
+        if self.views > MOST_VIEWS:
+            raise ValueError(f"views must be at most {MOST_VIEWS}, not {self.views}")
