@@ -229,6 +229,22 @@ def test_pen_width_is_measured():
         assert pen_width(line) == pytest.approx(width, abs=0.35)
 
 
+@pytest.mark.parametrize("light", [0.3, 0.5])
+def test_a_narrow_gap_between_thick_strokes_stays_open(light):
+    page = np.full((160, 240), 255, np.uint8)
+    for left in (60, 73, 140):
+        page[40:110, left : left + 12] = 0
+    page[40:110, 72] = 255 * light  # what is left of the paper between two strokes
+    assert cv2.connectedComponents(clean(page).picture)[0] - 1 == 3
+
+
+def test_a_thick_stroke_that_is_fainter_than_others_is_kept():
+    page = np.full((160, 240), 255, np.uint8)
+    for left, shade in ((60, 0), (100, 100), (140, 0)):
+        page[40:110, left : left + 12] = shade
+    assert cv2.connectedComponents(clean(page).picture)[0] - 1 == 3
+
+
 def test_thinning_keeps_what_hangs_together_and_every_dot(pictures):
     for picture in pictures:
         ink = (picture > 0).astype(np.uint8)

@@ -60,7 +60,7 @@ def recognizer() -> Recognizer:
 def read_right(
     recognizer: Recognizer, pictures: Sequence[np.ndarray], truths: Sequence[tuple[str, ...]]
 ) -> np.ndarray:
-    found = recognizer.attempt_many(pictures, greedy=True)
+    found = recognizer.attempt_many(pictures)
     return np.array(
         [
             not isinstance(result, PosformerError) and result.tokens == truth

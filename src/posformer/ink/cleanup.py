@@ -24,6 +24,8 @@ PEN_WIDTH = 3.0
 USUAL_PENS = (2.4, 3.6)
 MARGINS = (12, 12, 11, 11)  # above, left, below, right
 
+THICK_PEN = 0.12  # of the height of symbols
+
 LINE_GAP = 0.7  # between two lines, in heights of symbols; less is rare
 LIMIT_HEIGHT = 0.9  # of what stands under a sum, likewise
 
@@ -137,6 +139,9 @@ def _find_ink(
     if len(boxes) == 0:
         raise NoInkError("there is no ink in the picture")
     pen = pen_width(mask)
+    if pen > THICK_PEN * _symbol_height(boxes, pen):
+        mask, boxes = _without_dirt(_core(mask, contrast, pen))
+        pen = pen_width(mask)
     return _Ink(mask, contrast, _symbol_height(boxes, pen), pen, scale, left, top)
 
 
@@ -149,6 +154,14 @@ def _strong_parts(contrast: Contrast) -> np.ndarray:
     kept[labels[strong & (weak > 0)]] = 1
     kept[0] = 0
     return kept[labels]
+
+
+def _core(mask: np.ndarray, contrast: Contrast, pen: float) -> np.ndarray:
+    """Thick strokes without what is lighter than their middle: the narrow gaps between them."""
+    ink = np.minimum(contrast.map, contrast.level) * mask
+    size = math.ceil(pen)
+    nib = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (size, size))
+    return mask * (ink > 0.8 * cv2.dilate(ink, nib)).astype(np.uint8)
 
 
 def _without_dirt(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
