@@ -33,7 +33,8 @@ SCENE_NAMES = (
     pytest.param(
         "thick",
         marks=pytest.mark.xfail(
-            reason="a pen a fifth as wide as symbols are tall fills their loops", strict=False
+            reason="a pen a fifth as wide as symbols are tall fills their loops: 111 of 125",
+            strict=False,
         ),
     ),
     "turned",
@@ -95,4 +96,5 @@ def test_photographs_are_read_nearly_as_well_as_clean_pictures(name, expressions
     photographs = (photograph(expressions.pictures[n], SCENES[name], n)[0] for n in chosen)
     truths = [expressions.truths[n] for n in chosen]
     right = read_right(recognizer, photographs, truths)
+    print(f"{name}: {right.sum()} right, of the clean pictures {expressions.right[::step].sum()}")
     assert right.sum() >= 0.9 * expressions.right[::step].sum()
