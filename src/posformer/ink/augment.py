@@ -44,7 +44,7 @@ class StrokeAugmentation:
     drop: float = 0.05  # share of the points, but for ends, that the tablet missed
     join: float = 0.02  # chance that the pen stays down between two strokes of a symbol
     join_gap: float = 15.0  # pixels; strokes further apart are never joined
-    pen: float = 0.5  # chance of another pen: a pixel narrower, or up to three wider
+    pen: float = 0.75  # chance of another pen: a pixel narrower, or up to three wider
 
     def __post_init__(self) -> None:
         values = {name: value for name, value in vars(self).items() if name != "wavelength"}
