@@ -97,4 +97,4 @@ def test_the_command_stores_the_calibration_in_the_folder(tiny_folder, half_righ
     stored = Calibration.from_info(load_runtime(model).info)
     assert stored is not None
     assert stored.count == COUNT
-    assert stored.data.endswith("half, beam 3")
+    assert stored.data.endswith("half, beam 3, views 2")

@@ -106,7 +106,7 @@ def test_confidence_is_what_the_recogniser_would_say(data: Path, tiny_folder: Pa
     found = list(predict(runtime, examples, search_options(runtime.config, beam=2)))
     recognizer = Recognizer(runtime)
     for number, one in enumerate(found):
-        reading = recognizer.recognize(examples.picture(number), beam=2)
+        reading = recognizer.recognize(examples.picture(number), beam=2, views=1)
         assert one.prediction == reading.tokens
         assert one.confidence == pytest.approx(reading.confidence, abs=1e-6)
 
