@@ -26,7 +26,6 @@ DEFAULT_VIEWS = 2
 
 _CELL = 16  # pixels a cell of the feature map, in both directions
 _GROUP_PIXELS = 400_000  # padded pixels of pictures that are encoded and decoded together
-_GROUP_PICTURES = 16
 _GROUP_ROWS = 16  # hypotheses that take a step together; more are slower, for their padding
 _FINISHED = 3
 _VIEW_SIZES = (1.0, 1.1, 0.9)  # of the views of a picture, as factors of its size
@@ -115,7 +114,7 @@ def _views(picture: np.ndarray, size: PictureConfig, count: int) -> list[np.ndar
 def _groups(pictures: Sequence[np.ndarray], options: SearchOptions) -> Iterator[list[int]]:
     """Pictures of similar size together, so that little is padding."""
     rows = options.beam * (2 if options.directions == "both" else 1) * options.views
-    most = max(1, min(_GROUP_PICTURES // options.views, _GROUP_ROWS // rows))
+    most = max(1, _GROUP_ROWS // rows)
     order = sorted(range(len(pictures)), key=lambda i: (pictures[i].shape[1], pictures[i].shape[0]))
     group: list[int] = []
     for index in order:
