@@ -1,15 +1,15 @@
 """Decoding with caches against plain decoding, on a model of the paper's size with random weights.
 
 Plain decoding is what the authors' program does: at every step the whole prefix of every beam goes
-through the network, with its own copy of the picture. Both follow the same number of beams in both
+through the network, with its own copy of the image. Both follow the same number of beams in both
 directions to a given length, and score what they found the other way round. The encoder is left
 out. Times are those of one run on one machine; their ratios are what matters.
 
 A network of random weights answers nothing like a trained one: its directions never agree, and so
 every hypothesis must be scored the other way round. The network runs, but its answers are replaced:
 in the first table by those of one that knows the expression (0.9 and more for the right word), for
-one picture at all lengths; in the second, with `--data`, by what the shipped model answered when it
-read real pictures, so that the search goes exactly as it went there, doubts and all.
+one image at all lengths; in the second, with `--data`, by what the shipped model answered when it
+read real images, so that the search goes exactly as it went there, doubts and all.
 
     python benchmarks/decoding.py --tokens 10 20 40 80 160
     python benchmarks/decoding.py --tokens 40 --data crohme_inkml.zip --split 2013
@@ -28,22 +28,22 @@ import torch
 from clock import describe_clock, seconds
 from torch import Tensor
 
-from posformer.evaluation.evaluate import EvaluationSet, open_set
-from posformer.ink.sizing import at_working_size
+from posformer.evaluation.predict import EvaluationSet, open_set
+from posformer.image.sizing import at_working_size
 from posformer.latex import Vocabulary
-from posformer.model import ModelConfig
-from posformer.model.batching import pad_pictures
-from posformer.model.encoder import Features
-from posformer.model.export import export_onnx
-from posformer.model.posformer import PosFormer
-from posformer.model.weights import save_model
+from posformer.models import ModelConfig
+from posformer.models.checkpoint import save_model
+from posformer.models.encoder import Features
+from posformer.models.export import export_onnx
+from posformer.models.padding import pad_images
+from posformer.models.posformer import PosFormer
 from posformer.runtime import Runtime, load_runtime, search_options
-from posformer.runtime.onnx import OnnxRuntime
-from posformer.runtime.pytorch import PyTorchRuntime
-from posformer.search import SearchOptions, StepModel, search
+from posformer.runtime.onnx_runtime import OnnxRuntime
+from posformer.runtime.pytorch_runtime import PyTorchRuntime
+from posformer.search import DecodingOptions, StepModel, search
 
 WORDS = Vocabulary([f"word{number}" for number in range(110)])
-SIZE = (104, 314)  # height and width of CROHME's mean picture
+SIZE = (104, 314)  # height and width of CROHME's mean image
 SURE = 8.0  # log-odds of the right word against any other, give or take one
 
 
@@ -83,11 +83,11 @@ class Knowing:
         told = self._told[directions[..., None], places]
         return told, (inner, directions, place + tokens.shape[-1])
 
-    def select(self, state: Any, pictures: np.ndarray, rows: np.ndarray) -> Any:
-        """Keeps some pictures and some rows of each."""
+    def select(self, state: Any, images: np.ndarray, rows: np.ndarray) -> Any:
+        """Keeps some images and some rows of each."""
         inner, directions, place = state
-        inner = self._model.select(inner, pictures, rows)
-        return inner, directions[pictures[:, None], rows], place
+        inner = self._model.select(inner, images, rows)
+        return inner, directions[images[:, None], rows], place
 
 
 class Recording:
@@ -144,11 +144,11 @@ def plain(model: PosFormer, features: Features, beam: int, tokens: int) -> None:
     next_words(model, features, torch.cat((starts, sequences[:, 1:].flip(1)), dim=1))
 
 
-def cached(runtime: Runtime, picture: np.ndarray, beam: int) -> Callable[[int], None]:
-    model = runtime.encode([picture])
+def cached(runtime: Runtime, image: np.ndarray, beam: int) -> Callable[[int], None]:
+    model = runtime.encode([image])
 
     def decode(tokens: int) -> None:
-        options = SearchOptions(beam=beam, max_length=2 * tokens)
+        options = DecodingOptions(beam=beam, max_length=2 * tokens)
         knowing = Knowing(model, answers(tokens))
         ((best,),) = search(knowing, options, WORDS.sos, WORDS.eos, 1)
         assert len(best.tokens) == tokens
@@ -163,10 +163,10 @@ def best_time(work: Callable[[int], None], tokens: int, repeats: int, threads: i
 def table(arguments: argparse.Namespace, folder: Path) -> None:
     model, threads = paper_model(), arguments.threads
     save_model(model, folder / "model", further=export_onnx(model, folder))
-    picture = (np.random.default_rng(0).random(SIZE) < 0.1).astype(np.uint8) * np.uint8(255)
-    features = encode_plainly(model, picture)
-    onnx = cached(OnnxRuntime.load(folder / "model", threads), picture, arguments.beam)
-    pytorch = cached(PyTorchRuntime(model), picture, arguments.beam)
+    image = (np.random.default_rng(0).random(SIZE) < 0.1).astype(np.uint8) * np.uint8(255)
+    features = encode_plainly(model, image)
+    onnx = cached(OnnxRuntime.load(folder / "model", threads), image, arguments.beam)
+    pytorch = cached(PyTorchRuntime(model), image, arguments.beam)
     onnx(5), pytorch(5)  # the first call of anything is slow
 
     print("| tokens | plain | cached, PyTorch | cached, ONNX Runtime | ms a token | times faster |")
@@ -193,24 +193,24 @@ def real_searches(arguments: argparse.Namespace, folder: Path) -> None:
     threads = arguments.threads
     reader = load_runtime(arguments.model, threads=threads)
     paper = OnnxRuntime.load(folder / "model", threads)
-    model, size = paper_model(), reader.config.picture
+    model, size = paper_model(), reader.config.image
     options = search_options(reader.config, arguments.beam)
     examples = open_set(arguments.data, arguments.split)
     print("\n| tokens read | cells | plain | cached, ONNX Runtime | times faster |")
     print("| ---: | ---: | ---: | ---: | ---: |")
     for tokens in (count for count in arguments.tokens if count <= arguments.plain_up_to):
         for place in nearest(examples, tokens, arguments.expressions):
-            picture = examples.picture(place)
-            sized = at_working_size(picture, size.scale, size.margin, size.max_pixels)
+            image = examples.image(place)
+            sized = at_working_size(image, size.scale, size.margin, size.max_pixels)
             recording = Recording(reader.encode([sized]))
             ((best,),) = search(recording, options, WORDS.sos, WORDS.eos, 1)
-            encoded = paper.encode([picture])
+            encoded = paper.encode([image])
 
             def again(_: int, encoded: Any = encoded, told: Any = recording.answers) -> None:
                 search(Replaying(encoded, told), options, WORDS.sos, WORDS.eos, 1)
 
             quick = best_time(again, 0, arguments.repeats, threads)
-            features = encode_plainly(model, picture)
+            features = encode_plainly(model, image)
             length = len(best.tokens)
             slow = seconds(lambda n=length, f=features: plain(model, f, arguments.beam, n), threads)
             cells = features.padding[0].numel()
@@ -219,8 +219,8 @@ def real_searches(arguments: argparse.Namespace, folder: Path) -> None:
 
 
 @torch.inference_mode()
-def encode_plainly(model: PosFormer, picture: np.ndarray) -> Features:
-    return model.encoder(*(torch.from_numpy(part) for part in pad_pictures([picture])))
+def encode_plainly(model: PosFormer, image: np.ndarray) -> Features:
+    return model.encoder(*(torch.from_numpy(part) for part in pad_images([image])))
 
 
 def main() -> None:
@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=10)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--data", help="pictures or ink, for the second table")
+    parser.add_argument("--data", help="images or ink, for the second table")
     parser.add_argument("--split", default="2013")
     parser.add_argument("--expressions", type=int, default=3, help="of each length")
     parser.add_argument("--model", help="that reads them; by default the shipped one")

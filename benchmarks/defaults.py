@@ -2,7 +2,7 @@
 
     python benchmarks/defaults.py --data crohme_inkml.zip --split 2013 --leave-out train
 
-All searches read the same pictures in turns, some at a time, so that whatever else the machine
+All searches read the same images in turns, some at a time, so that whatever else the machine
 does falls on all of them alike. Choose on validation data, never on a test set.
 """
 
@@ -15,13 +15,13 @@ import numpy as np
 from clock import clock, describe_clock
 
 from posformer.evaluation import edit_distances, mcnemar
-from posformer.evaluation.evaluate import open_set
+from posformer.evaluation.predict import open_set
 from posformer.latex import is_valid
-from posformer.model.config import ModelConfig
-from posformer.runtime import load_runtime, read_pictures, search_options
-from posformer.search import SearchOptions
+from posformer.models.model_config import ModelConfig
+from posformer.runtime import decode_images, load_runtime, search_options
+from posformer.search import DecodingOptions
 
-TOGETHER = 32  # pictures in a turn
+TOGETHER = 32  # images in a turn
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Trial:
     """One search, and what came of it."""
 
     name: str
-    options: SearchOptions
+    options: DecodingOptions
     seconds: float = 0.0
     readings: list[tuple[str, ...]] = field(default_factory=list)
 
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--split", default="2013")
     parser.add_argument("--leave-out", help="texts of this split")
-    parser.add_argument("--limit", type=int, help="pictures, taken evenly")
+    parser.add_argument("--limit", type=int, help="images, taken evenly")
     parser.add_argument("--beams", type=int, nargs="+", default=[2, 3, 5, 10])
     parser.add_argument("--finished", type=int, nargs="+", default=[1, 3, 10])
     parser.add_argument("--views", type=int, nargs="+", default=[1, 2, 3])
@@ -90,14 +90,14 @@ def main() -> None:
     places = np.linspace(0, len(examples) - 1, count).astype(int).tolist()
     now = clock(arguments.threads)
     for first in range(0, count, TOGETHER):
-        pictures = [examples.picture(place) for place in places[first : first + TOGETHER]]
+        images = [examples.image(place) for place in places[first : first + TOGETHER]]
         for trial in tried:
             start = now()
-            found = read_pictures(runtime, pictures, trial.options)
+            found = decode_images(runtime, images, trial.options)
             trial.seconds += now() - start
             trial.readings += [tuple(runtime.vocabulary.decode(best[0].tokens)) for best in found]
-        print(f"{first + len(pictures)} of {count}", end="\r", flush=True)
-    print(f"{describe_clock(arguments.threads)}, {count} pictures\n")
+        print(f"{first + len(images)} of {count}", end="\r", flush=True)
+    print(f"{describe_clock(arguments.threads)}, {count} images\n")
     print_table(tried, [examples.captions[place] for place in places])
 
 

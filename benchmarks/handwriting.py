@@ -4,7 +4,7 @@ python benchmarks/handwriting.py --ink CORPUS [--split S] [--every N]
 
 Lays out the texts of a corpus anew with the corpus's own symbols and prints, for lengths that a
 layout decides on, the 10th, 50th and 90th percentile of both. Lengths are in x-heights of their
-row, but for those of pictures.
+row, but for those of images.
 """
 
 from collections import defaultdict
@@ -15,11 +15,12 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from posformer.data.inkset import load_ink
-from posformer.ink.align import in_pixels
+from posformer.data.ink_dataset import load_ink
 from posformer.ink.aligned import AlignedInk
-from posformer.ink.bank import SymbolBank
-from posformer.ink.expression import (
+from posformer.ink.alignment import in_pixels
+from posformer.ink.render import rendered_size
+from posformer.synthesis.bank import SymbolBank
+from posformer.synthesis.expression import (
     ExpressionError,
     Fraction,
     Item,
@@ -31,9 +32,8 @@ from posformer.ink.expression import (
     row_symbols,
     rows,
 )
-from posformer.ink.layout import lay_out
-from posformer.ink.metrics import OPERATORS, fit_row
-from posformer.ink.render import rendered_size
+from posformer.synthesis.extents import OPERATORS, fit_row
+from posformer.synthesis.layout import lay_out
 
 Box = tuple[float, float, float, float]
 
@@ -84,7 +84,7 @@ def _places(part: Row | Item | None) -> list[int]:
 def lengths(ink: AlignedInk) -> Iterator[tuple[str, float]]:
     """All lengths of an expression, each with what it is the length of."""
     height, width = rendered_size(in_pixels(ink).strokes)
-    yield from (("picture height, pixels", height), ("picture width, pixels", width))
+    yield from (("image height, pixels", height), ("image width, pixels", width))
     try:
         tree = parse(ink.tokens)
     except ExpressionError:

@@ -1,8 +1,8 @@
-"""How well CROHME's ink is understood, and how fast ink becomes training pictures.
+"""How well CROHME's ink is understood, and how fast ink becomes training images.
 
-    python benchmarks/ink.py --pictures crohme.zip --ink crohme_inkml.zip
+    python benchmarks/ink.py --images crohme.zip --ink crohme_inkml.zip
 
-prints a table for the splits that have pictures and ink, lists every caption that is not
+prints a table for the splits that have images and ink, lists every caption that is not
 reproduced and every token without ink, and then rates on one core. `--sheets DIR` draws contact
 sheets of the project's own ink instead, which need no data set.
 """
@@ -17,22 +17,22 @@ from pathlib import Path, PurePosixPath
 import cv2
 import numpy as np
 
-from posformer.data import InkSource, load_ink, open_pictures
-from posformer.data.files import open_files
-from posformer.data.synthesis import Synthesizer
+from posformer.data import InkSampler, load_ink, open_images
+from posformer.data.storage import open_files
 from posformer.ink import (
     AlignedInk,
-    Exchange,
     InkError,
-    StrokeAugmentation,
     align,
     caption_of,
     inked_places,
-    picture_strokes,
     read_inkml,
     render,
-    save_picture,
+    save_image,
+    strokes_in_pixels,
 )
+from posformer.ink.augmentation import StrokeAugmentation
+from posformer.synthesis import SymbolSubstitution
+from posformer.synthesis.synthesizer import Synthesizer
 
 SPLITS = ("train", "2014", "2016")
 
@@ -58,16 +58,16 @@ class Findings:
         )
 
 
-def examine(pictures_path: Path, ink_path: Path, split: str, every: int) -> Findings:
-    pictures = open_pictures(pictures_path, split)
+def examine(images_path: Path, ink_path: Path, split: str, every: int) -> Findings:
+    images = open_images(images_path, split)
     files = open_files(ink_path)
     paths = {PurePosixPath(name).stem: name for name in files.names() if f"/{split}/" in name}
     found = Findings()
-    for index in range(0, len(pictures), every):
-        example = pictures[index]
+    for index in range(0, len(images), every):
+        example = images[index]
         ink = read_inkml(files.read(paths[example.name]), example.name)
-        drawn = render(picture_strokes(ink.strokes))
-        found.overlaps.append(overlap(pictures.picture(index) > 0, drawn > 0))
+        drawn = render(strokes_in_pixels(ink.strokes))
+        found.overlaps.append(overlap(images.image(index) > 0, drawn > 0))
         try:
             said = caption_of(ink)
         except InkError as error:
@@ -86,7 +86,7 @@ def examine(pictures_path: Path, ink_path: Path, split: str, every: int) -> Find
 
 
 def overlap(one: np.ndarray, other: np.ndarray) -> float:
-    """Intersection over union of two pictures laid corner on corner."""
+    """Intersection over union of two images laid corner on corner."""
     height, width = np.maximum(one.shape, other.shape)
     canvas = np.zeros((2, height, width), bool)
     canvas[0, : one.shape[0], : one.shape[1]] = one
@@ -94,28 +94,28 @@ def overlap(one: np.ndarray, other: np.ndarray) -> float:
     return float(canvas.all(axis=0).sum() / canvas.any(axis=0).sum())
 
 
-def print_rates(pictures_path: Path, ink_path: Path, cache: Path) -> None:
-    captions = {one.name: one.tokens for one in open_pictures(pictures_path, "train")}
+def print_rates(images_path: Path, ink_path: Path, cache: Path) -> None:
+    captions = {one.name: one.tokens for one in open_images(images_path, "train")}
     start = time.perf_counter()
     inks = load_ink(ink_path, "train", captions, cache)
     print(f"\nfirst loading: {time.perf_counter() - start:.1f} s")
     start = time.perf_counter()
     load_ink(ink_path, "train", captions, cache)
     print(f"loading from the cache: {time.perf_counter() - start:.1f} s\n")
-    exchange = Exchange.from_inks(inks, exchange=1.0, graft=1.0)
+    substitution = SymbolSubstitution.from_inks(inks, substitution=1.0, subtree_swap=1.0)
     augment = StrokeAugmentation()
     sample = inks[::8]
     rng = np.random.default_rng(0)
-    plain = InkSource(sample, scale_range=None)
-    full = InkSource(sample, augment=augment, exchange=exchange)
+    plain = InkSampler(sample, scale_range=None)
+    full = InkSampler(sample, augment=augment, substitution=substitution)
     print("| step | expressions a second |")
     print("| --- | --- |")
     for name, step in {
         "rendering": lambda place: render(sample[place].strokes),
-        "rendering with boxes": lambda place: plain.draw(place, rng).render(),
+        "rendering with boxes": lambda place: plain.sample(place, rng).render(),
         "augmentation": lambda place: augment(sample[place], rng),
-        "exchange of symbols and a group": lambda place: exchange(sample[place], rng),
-        "all of it, with rendering": lambda place: full.draw(place, rng).render(),
+        "substitution of symbols and a group": lambda place: substitution(sample[place], rng),
+        "all of it, with rendering": lambda place: full.sample(place, rng).render(),
     }.items():
         print(f"| {name} | {rate(step, range(len(sample))):,.0f} |")
 
@@ -135,50 +135,50 @@ def draw_sheets(folder: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     synthesizer = Synthesizer.own()
     made = [synthesizer.make(rng) for _ in range(400)]
-    corpus = [replace(ink, strokes=picture_strokes(ink.strokes)) for ink in made]
-    inks = [ink for ink in corpus if 120 < picture_width(ink) < 330 and len(ink.tokens) > 6][:8]
+    corpus = [replace(ink, strokes=strokes_in_pixels(ink.strokes)) for ink in made]
+    inks = [ink for ink in corpus if 120 < image_width(ink) < 330 and len(ink.tokens) > 6][:8]
     folder.mkdir(parents=True, exist_ok=True)
     changes: dict[str, Callable[[AlignedInk], AlignedInk]] = {
         "augmented": lambda ink: StrokeAugmentation()(ink, rng),
-        "exchanged": lambda ink: exchange(ink, rng),
+        "substituted": lambda ink: substitution(ink, rng),
     }
-    exchange = Exchange.from_inks(corpus, exchange=1.0, graft=0.5)
+    substitution = SymbolSubstitution.from_inks(corpus, substitution=1.0, subtree_swap=0.5)
     for name, change in changes.items():
         rows = [[ink, *(change(ink) for _ in range(3))] for ink in inks]
-        save_picture(sheet(rows), folder / f"ink-{name}.png")
+        save_image(sheet(rows), folder / f"ink-{name}.png")
 
 
-def picture_width(ink: AlignedInk) -> int:
+def image_width(ink: AlignedInk) -> int:
     return int(np.ptp(np.concatenate(ink.strokes)[:, 0]))
 
 
 def sheet(rows: Sequence[Sequence[AlignedInk]]) -> np.ndarray:
     """Black on white, one expression and its variations a row, in columns."""
-    pictures = [[255 - render(ink.strokes) for ink in row] for row in rows]
-    widths = [max(row[column].shape[1] for row in pictures) for column in range(len(pictures[0]))]
+    images = [[255 - render(ink.strokes) for ink in row] for row in rows]
+    widths = [max(row[column].shape[1] for row in images) for column in range(len(images[0]))]
     lines = []
-    for row in pictures:
-        height = max(picture.shape[0] for picture in row)
+    for row in images:
+        height = max(image.shape[0] for image in row)
         cells = [padded(one, height, width) for one, width in zip(row, widths, strict=True)]
         lines.append(np.concatenate(cells, axis=1))
     return np.concatenate(lines)
 
 
-def padded(picture: np.ndarray, height: int, width: int) -> np.ndarray:
-    below, right = height - picture.shape[0], width - picture.shape[1]
+def padded(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    below, right = height - image.shape[0], width - image.shape[1]
     return np.asarray(
         cv2.copyMakeBorder(
-            picture, below // 2, below - below // 2, 0, right, cv2.BORDER_CONSTANT, value=255
+            image, below // 2, below - below // 2, 0, right, cv2.BORDER_CONSTANT, value=255
         )
     )
 
 
-def report(pictures: Path, ink: Path, every: int) -> Iterator[str]:
-    yield "| split | pictures | mean overlap | identical | captions reproduced | tokens with ink |"
+def report(images: Path, ink: Path, every: int) -> Iterator[str]:
+    yield "| split | images | mean overlap | identical | captions reproduced | tokens with ink |"
     yield "| --- | --- | --- | --- | --- | --- |"
     strange: list[str] = []
     for split in SPLITS:
-        found = examine(pictures, ink, split, every)
+        found = examine(images, ink, split, every)
         strange += found.strange
         yield found.row(split)
     yield "\n" + "\n".join(strange)
@@ -186,7 +186,7 @@ def report(pictures: Path, ink: Path, every: int) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pictures", type=Path, help="the CROHME pictures")
+    parser.add_argument("--images", type=Path, help="the CROHME images")
     parser.add_argument("--ink", type=Path, help="the CROHME ink")
     parser.add_argument("--every", type=int, default=1, help="look at every so manieth expression")
     parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
@@ -197,10 +197,10 @@ def main() -> None:
     cv2.setNumThreads(1)
     if options.sheets:
         draw_sheets(options.sheets, options.seed)
-    if options.pictures and options.ink:
-        for line in report(options.pictures, options.ink, options.every):
+    if options.images and options.ink:
+        for line in report(options.images, options.ink, options.every):
             print(line, flush=True)
-        print_rates(options.pictures, options.ink, options.cache)
+        print_rates(options.images, options.ink, options.cache)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from time import perf_counter
 import httpx2
 import numpy as np
 
-from posformer.data.synthesis import in_pixels, open_synthesizer
+from posformer.synthesis.synthesizer import in_pixels, open_synthesizer
 
 CLIENTS = (1, 4, 16, 64)
 REQUESTS = 64  # that the server takes in

@@ -1,8 +1,8 @@
-"""Where the time of recognition goes, how many pictures a second, cold start, and memory.
+"""Where the time of recognition goes, how many images a second, cold start, and memory.
 
     python benchmarks/recognition.py --data crohme.zip --split 2014 --limit 200
 
-The data are pictures in any layout that `posformer.data` reads; without `--data` the project's own
+The data are images in any layout that `posformer.data` reads; without `--data` the project's own
 handwriting is drawn. Compare the columns of one run; times of two runs say little.
 """
 
@@ -24,11 +24,11 @@ import numpy as np
 from clock import clock, describe_clock, seconds
 
 from posformer import Recognizer
-from posformer.ink import save_picture
-from posformer.ink.sizing import at_working_size
-from posformer.model.config import ModelConfig
+from posformer.image.sizing import at_working_size
+from posformer.ink import save_image
+from posformer.models.model_config import ModelConfig
 from posformer.recognizer import prepare
-from posformer.runtime import Runtime, read_pictures, search_options
+from posformer.runtime import Runtime, decode_images, search_options
 from posformer.search import StepModel
 
 STRIDE = 16  # pixels a cell of the feature map
@@ -40,16 +40,16 @@ SEARCHES: dict[str, dict[str, Any]] = {
 }
 
 
-def pictures(arguments: argparse.Namespace) -> list[np.ndarray]:
+def images(arguments: argparse.Namespace) -> list[np.ndarray]:
     if arguments.data:
-        from posformer.data import open_pictures
+        from posformer.data import open_images
 
-        source = open_pictures(arguments.data, arguments.split)
+        source = open_images(arguments.data, arguments.split)
         count = min(arguments.limit, len(source))  # evenly, since sets may be sorted by length
         places = np.linspace(0, len(source) - 1, count).astype(int)
-        return [source.picture(int(place)) for place in places]
-    from posformer.data.synthesis import in_pixels, open_synthesizer
+        return [source.image(int(place)) for place in places]
     from posformer.ink import render
+    from posformer.synthesis.synthesizer import in_pixels, open_synthesizer
 
     synthesizer = open_synthesizer()
     random = np.random.default_rng(0)
@@ -66,7 +66,7 @@ class Clocked:
         self._now = clock(threads)
 
     def encode(self, given: Sequence[np.ndarray]) -> "ClockedSteps":
-        """Encodes pictures; see `Runtime`."""
+        """Encodes images; see `Runtime`."""
         start = self._now()
         model = self._runtime.encode(given)
         self.encoder += self._now() - start
@@ -88,7 +88,7 @@ class ClockedSteps:
         return found
 
     def select(self, state: Any, kept: np.ndarray, rows: np.ndarray) -> Any:
-        """Keeps some pictures and rows."""
+        """Keeps some images and rows."""
         start = self._now()
         found = self._model.select(state, kept, rows)
         self._owner.decoder += self._now() - start
@@ -97,15 +97,13 @@ class ClockedSteps:
 
 def print_parts(recognizer: Recognizer, given: Sequence[np.ndarray], threads: int) -> None:
     count = len(given)
-    clean = seconds(lambda: [prepare(picture) for picture in given], threads)
-    print(
-        "| ms a picture | clean-up | encoder | decoder steps | search | all | pictures a second |"
-    )
+    clean = seconds(lambda: [prepare(image) for image in given], threads)
+    print("| ms an image | clean-up | encoder | decoder steps | search | all | images a second |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, settings in SEARCHES.items():
         timed = Clocked(recognizer.runtime, threads)
         options = search_options(timed.config, **settings)
-        work = partial(read_pictures, timed, given, options)
+        work = partial(decode_images, timed, given, options)
         reading = seconds(work, threads)
         search = reading - timed.encoder - timed.decoder
         parts = (clean, timed.encoder, timed.decoder, search, clean + reading)
@@ -114,7 +112,7 @@ def print_parts(recognizer: Recognizer, given: Sequence[np.ndarray], threads: in
 
 
 def encoder_flop(config: ModelConfig, height: int, width: int) -> float:
-    """Floating-point operations, two for a product and its sum, for a picture of this size."""
+    """Floating-point operations, two for a product and its sum, for an image of this size."""
     growth, decoder = config.encoder.growth, config.decoder
     rows, columns = -(-height // STRIDE), -(-width // STRIDE)  # of the feature map
     channels = 2 * growth
@@ -133,30 +131,30 @@ def encoder_flop(config: ModelConfig, height: int, width: int) -> float:
 
 def print_encoder_rate(runtime: Runtime, given: Sequence[np.ndarray], threads: int) -> None:
     """The encoder's operations a second beside those of a matrix product in the same threads."""
-    size = runtime.config.picture
+    size = runtime.config.image
     sized = [at_working_size(one, size.scale, size.margin, size.max_pixels) for one in given]
-    work = sum(encoder_flop(runtime.config, *picture.shape) for picture in sized)
+    work = sum(encoder_flop(runtime.config, *image.shape) for image in sized)
     square = np.random.default_rng(0).random((1024, 1024), np.float32)
     reached, possible = [], []
     for _ in range(3):  # in turns, since other programs come and go
-        spent = seconds(lambda: [runtime.encode([picture]) for picture in sized], threads)
+        spent = seconds(lambda: [runtime.encode([image]) for image in sized], threads)
         reached.append(work / spent / 1e9)
         product = seconds(lambda: [square @ square for _ in range(20)], threads)
         possible.append(20 * 2 * 1024**3 / product / 1e9)
     share = max(one / other for one, other in zip(reached, possible, strict=True))
     print(
-        f"\nencoder: {work / len(sized) / 1e9:.2f} GFLOP a picture, {max(reached):.0f} GFLOP/s; a "
+        f"\nencoder: {work / len(sized) / 1e9:.2f} GFLOP an image, {max(reached):.0f} GFLOP/s; a "
         f"matrix product (1024, float32, NumPy): {max(possible):.0f} GFLOP/s; share {share:.0%}"
     )
 
 
 def print_commands(given: Sequence[np.ndarray], median: np.ndarray, model: str | None) -> None:
-    """From typing a command to its end: one picture, a new process every time; then a folder."""
+    """From typing a command to its end: one image, a new process every time; then a folder."""
     with tempfile.TemporaryDirectory() as folder:
-        for number, picture in enumerate(given):
-            save_picture(picture, Path(folder) / f"{number}.png")
+        for number, image in enumerate(given):
+            save_image(image, Path(folder) / f"{number}.png")
         one = Path(folder) / "one.png"
-        save_picture(median, one)
+        save_image(median, one)
         runs = [_command(one, model) for _ in range(5)]
         whole = _command(Path(folder), model)
     times = [spent for spent, _ in runs]
@@ -188,8 +186,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     threads = arguments.threads
-    given = pictures(arguments)
-    median = sorted(given, key=lambda picture: picture.size)[len(given) // 2]
+    given = images(arguments)
+    median = sorted(given, key=lambda image: image.size)[len(given) // 2]
     # First of all: a process begins with the peak of the one that started it.
     print_commands(given, median, arguments.model)
     recognizer = Recognizer.load(arguments.model, threads=threads)
@@ -200,7 +198,7 @@ def main() -> None:
     print_encoder_rate(recognizer.runtime, given, threads)
     one = min(seconds(lambda: recognizer.recognize(median, greedy=True), threads) for _ in range(5))
     height, width = median.shape
-    print(f"one picture of median size ({width}×{height}), greedy: {1e3 * one:.0f} ms")
+    print(f"one image of median size ({width}×{height}), greedy: {1e3 * one:.0f} ms")
 
 
 if __name__ == "__main__":

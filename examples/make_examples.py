@@ -1,4 +1,4 @@
-"""Makes the pictures and ink of this folder, all in the project's own handwriting.
+"""Makes the images and ink of this folder, all in the project's own handwriting.
 
     python examples/make_examples.py
 
@@ -13,11 +13,11 @@ import cv2
 import numpy as np
 
 from posformer.ink.aligned import AlignedInk
-from posformer.ink.glyphs import own_bank
 from posformer.ink.inkml import write_inkml
-from posformer.ink.layout import NATURAL, lay_out
-from posformer.ink.render import picture_strokes, render
+from posformer.ink.render import render, strokes_in_pixels
 from posformer.latex import normalize
+from posformer.synthesis.glyphs import own_bank
+from posformer.synthesis.layout import NATURAL, lay_out
 
 HERE = Path(__file__).parent
 TIDY = replace(
@@ -34,7 +34,7 @@ NOTES = {
 }
 """Dark ink on light paper, as a phone or a scanner sees it."""
 
-PICTURES = {
+IMAGES = {
     "pythagoras": r"\sin^2\theta + \cos^2\theta = 1",
     "distance": r"d = \sqrt{(x_2 - x_1)^2 + (y_2 - y_1)^2}",
     "recurrence": r"a_{n+1} = \frac{a_n + a_{n-1}}{2}",
@@ -42,7 +42,7 @@ PICTURES = {
     "roots": r"\sqrt[3]{8} + \log_2 16 = 6",
     "sets": r"\forall x \in [0, 1] , |f(x)| < \mu",
 }
-"""White ink on black, as CROHME's pictures are."""
+"""White ink on black, as CROHME's images are."""
 
 INK = {
     "gravity": r"F = G \frac{m_1 m_2}{r^2}",
@@ -59,7 +59,7 @@ def write_down(name: str, latex: str) -> AlignedInk:
 
 
 def note(ink: AlignedInk, pen: float = 0.11) -> np.ndarray:
-    """A picture of dark ink on light paper, uint8 (height, width), drawn at 36 pixels an x-height.
+    """An image of dark ink on light paper, uint8 (height, width), drawn at 36 pixels an x-height.
 
     Args:
         ink: With an x-height of 100.
@@ -69,12 +69,10 @@ def note(ink: AlignedInk, pen: float = 0.11) -> np.ndarray:
     corner = np.concatenate(ink.strokes).min(axis=0)
     strokes = [np.rint(((points - corner) * scale + margin) * finer) for points in ink.strokes]
     width, height = np.concatenate(strokes).max(axis=0).astype(int) + finer * margin
-    picture = np.full((height, width), 247, np.uint8)
+    image = np.full((height, width), 247, np.uint8)
     for points in strokes:
-        cv2.polylines(
-            picture, [points.astype(np.int32)], False, 42, round(100 * scale * pen * finer)
-        )
-    return cv2.resize(picture, (width // finer, height // finer), interpolation=cv2.INTER_AREA)
+        cv2.polylines(image, [points.astype(np.int32)], False, 42, round(100 * scale * pen * finer))
+    return cv2.resize(image, (width // finer, height // finer), interpolation=cv2.INTER_AREA)
 
 
 def main() -> None:
@@ -83,9 +81,9 @@ def main() -> None:
     for name, latex in NOTES.items():
         truth.append((f"{name}.png", write_down(name, latex)))
         cv2.imwrite(str(HERE / truth[-1][0]), note(truth[-1][1]))
-    for name, latex in PICTURES.items():
+    for name, latex in IMAGES.items():
         truth.append((f"{name}.png", write_down(name, latex)))
-        cv2.imwrite(str(HERE / truth[-1][0]), render(picture_strokes(truth[-1][1].strokes)))
+        cv2.imwrite(str(HERE / truth[-1][0]), render(strokes_in_pixels(truth[-1][1].strokes)))
     for name, latex in INK.items():
         truth.append((f"{name}.inkml", write_down(name, latex)))
         write_inkml(truth[-1][1], HERE / truth[-1][0])

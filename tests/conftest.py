@@ -24,7 +24,7 @@ def _shared(path: str) -> Path:
 
 @pytest.fixture(scope="session")
 def crohme_zip() -> Path:
-    """The CROHME pictures."""
+    """The CROHME images."""
     return _shared("data/crohme.zip")
 
 
@@ -45,7 +45,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A complete model folder of a small model that answers at random, but soon comes to an end."""
     import torch
 
-    from posformer.runtime.export import export_model
+    from posformer.runtime.model_export import export_model
     from tiny import tiny_model
 
     model = tiny_model(3)

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from posformer.files import FileError, find_files, open_output
-from posformer.ink import picture_strokes, render
+from posformer.batch.files import FileError, find_files, open_output
+from posformer.ink import render, strokes_in_pixels
 
 PLUS = [[[0, 20], [40, 20]], [[20, 0], [20, 40]]]
 SEVEN = [[[80, 0], [105, 0], [90, 40]], [[85, 22], [102, 20]]]
@@ -24,17 +24,17 @@ SEVEN = [[[80, 0], [105, 0], [90, 40]], [[85, 22], [102, 20]]]
 
 def draw(path: Path, strokes: list) -> Path:
     points = [np.array(stroke, float) for stroke in strokes]
-    Image.fromarray(255 - render(picture_strokes(points))).save(path)
+    Image.fromarray(255 - render(strokes_in_pixels(points))).save(path)
     return path
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two pictures, ink in a folder below, and files of other kinds."""
-    folder = tmp_path_factory.mktemp("pictures")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two images, ink in a folder below, and files of other kinds."""
+    folder = tmp_path_factory.mktemp("images")
     draw(folder / "b.png", PLUS)
     draw(folder / "a.jpg", PLUS + SEVEN)
-    (folder / "notes.txt").write_text("no picture")
+    (folder / "notes.txt").write_text("no image")
     (folder / ".hidden.png").write_bytes(b"x")
     (folder / "below").mkdir()
     (folder / "below" / "c.inkml").write_text(
@@ -59,42 +59,42 @@ def recognize(tiny_folder: Path) -> Command:
     return Command(tiny_folder)
 
 
-def test_one_file_gives_the_latex_alone(recognize, pictures):
-    done = recognize(pictures / "b.png")
+def test_one_file_gives_the_latex_alone(recognize, images):
+    done = recognize(images / "b.png")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
     assert "\t" not in done.stdout and done.stdout.strip()
 
 
-def test_several_files_give_path_and_latex(recognize, pictures):
-    done = recognize(pictures / "b.png", pictures / "a.jpg")
+def test_several_files_give_path_and_latex(recognize, images):
+    done = recognize(images / "b.png", images / "a.jpg")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
-    assert [path for path, _ in rows] == [str(pictures / "b.png"), str(pictures / "a.jpg")]
-    alone = recognize(pictures / "b.png").stdout.strip()
+    assert [path for path, _ in rows] == [str(images / "b.png"), str(images / "a.jpg")]
+    alone = recognize(images / "b.png").stdout.strip()
     assert rows[0][1] == alone
 
 
-def test_a_folder_gives_all_that_is_below_it(recognize, pictures):
-    done = recognize(pictures, "--greedy")
+def test_a_folder_gives_all_that_is_below_it(recognize, images):
+    done = recognize(images, "--greedy")
     assert done.returncode == 0
     paths = [line.split("\t")[0] for line in done.stdout.splitlines()]
-    assert paths == [str(pictures / name) for name in ("a.jpg", "b.png", "below/c.inkml")]
+    assert paths == [str(images / name) for name in ("a.jpg", "b.png", "below/c.inkml")]
 
 
-def test_stdin(recognize, pictures):
-    expected = recognize(pictures / "b.png").stdout
-    content = (pictures / "b.png").read_bytes()
+def test_stdin(recognize, images):
+    expected = recognize(images / "b.png").stdout
+    content = (images / "b.png").read_bytes()
     assert recognize("-", input=content).stdout.decode() == expected
-    ink = (pictures / "below" / "c.inkml").read_bytes()
+    ink = (images / "below" / "c.inkml").read_bytes()
     assert recognize("-", input=ink).returncode == 0
 
 
-def test_json_is_one_object_a_line(recognize, pictures):
-    done = recognize(pictures / "b.png", pictures / "no.png", "--format", "json", "--top-k", "3")
+def test_json_is_one_object_a_line(recognize, images):
+    done = recognize(images / "b.png", images / "no.png", "--format", "json", "--top-k", "3")
     assert done.returncode == 1
     good, bad = map(json.loads, done.stdout.splitlines())
     assert set(good) == {"path", "latex", "confidence", "alternatives"}
-    assert good["path"] == str(pictures / "b.png")
+    assert good["path"] == str(images / "b.png")
     assert 0 <= good["confidence"] <= 1
     assert len(good["alternatives"]) == 2
     assert all(set(other) == {"latex", "confidence"} for other in good["alternatives"])
@@ -102,8 +102,8 @@ def test_json_is_one_object_a_line(recognize, pictures):
     assert "no such file" in bad["error"]
 
 
-def test_csv_is_a_table(recognize, pictures):
-    done = recognize(pictures, pictures / "notes.txt", "--format", "csv", "--top-k", "2")
+def test_csv_is_a_table(recognize, images):
+    done = recognize(images, images / "notes.txt", "--format", "csv", "--top-k", "2")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert list(rows[0]) == ["path", "latex", "confidence", "error", "latex_2", "confidence_2"]
     assert len(rows) == 4
@@ -111,39 +111,39 @@ def test_csv_is_a_table(recognize, pictures):
     assert rows[-1]["error"] and not rows[-1]["latex"]
 
 
-def test_more_readings_come_below_each_other(recognize, pictures):
-    done = recognize(pictures / "b.png", "--top-k", "3")
+def test_more_readings_come_below_each_other(recognize, images):
+    done = recognize(images / "b.png", "--top-k", "3")
     assert len(set(done.stdout.splitlines())) == 3
 
 
-def test_failures_are_told_and_the_rest_is_done(recognize, pictures, tmp_path):
+def test_failures_are_told_and_the_rest_is_done(recognize, images, tmp_path):
     (tmp_path / "empty").mkdir()
     Image.new("L", (50, 50), 255).save(tmp_path / "blank.png")
     bad = [
-        pictures / "notes.txt",
+        images / "notes.txt",
         tmp_path / "empty",
         tmp_path / "blank.png",
         tmp_path / "gone.png",
     ]
-    done = recognize(*bad, pictures / "b.png")
+    done = recognize(*bad, images / "b.png")
     assert done.returncode == 1
     lines = done.stderr.splitlines()
     assert len(lines) == len(bad)
-    reasons = ("not a picture", "no pictures", "there is no ink", "no such file")
+    reasons = ("not an image", "no images", "there is no ink", "no such file")
     for line, path, reason in zip(lines, bad, reasons, strict=True):
         assert line.startswith(f"posformer: {path}: ")
         assert reason in line
-    assert done.stdout.startswith(str(pictures / "b.png") + "\t")
+    assert done.stdout.startswith(str(images / "b.png") + "\t")
 
 
-def test_wrong_usage(recognize, pictures, tmp_path):
+def test_wrong_usage(recognize, images, tmp_path):
     wrong = [
         (),
-        ("--beam", "0", pictures / "b.png"),
-        ("--format", "xml", pictures / "b.png"),
-        ("--greedy", "--top-k", "2", pictures / "b.png"),
-        ("--model", tmp_path / "nowhere", pictures / "b.png"),
-        ("--output", tmp_path / "nowhere" / "x.txt", pictures / "b.png"),
+        ("--beam", "0", images / "b.png"),
+        ("--format", "xml", images / "b.png"),
+        ("--greedy", "--top-k", "2", images / "b.png"),
+        ("--model", tmp_path / "nowhere", images / "b.png"),
+        ("--output", tmp_path / "nowhere" / "x.txt", images / "b.png"),
     ]
     for arguments in wrong:
         done = recognize(*arguments)
@@ -153,10 +153,10 @@ def test_wrong_usage(recognize, pictures, tmp_path):
     assert "nowhere" in done.stderr
 
 
-def test_output_is_written_whole_or_not_at_all(recognize, pictures, tmp_path):
+def test_output_is_written_whole_or_not_at_all(recognize, images, tmp_path):
     target = tmp_path / "out.jsonl"
     target.write_text("before")
-    done = recognize(pictures, "--format", "json", "--output", target)
+    done = recognize(images, "--format", "json", "--output", target)
     assert (done.returncode, done.stdout) == (0, "")
     assert len(target.read_text().splitlines()) == 3
     assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
@@ -181,9 +181,9 @@ def test_a_failure_leaves_the_old_output(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal")
-def test_an_interrupt_leaves_what_is_done(recognize, pictures, tmp_path):
+def test_an_interrupt_leaves_what_is_done(recognize, images, tmp_path):
     target = tmp_path / "out.txt"
-    many = [str(pictures / "b.png")] * 2000
+    many = [str(images / "b.png")] * 2000
     process = subprocess.Popen(
         [*recognize.start, "--beam", "10", "--output", str(target), *many],
         stderr=subprocess.PIPE,
@@ -207,12 +207,12 @@ def test_an_interrupt_leaves_what_is_done(recognize, pictures, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal of Unix")
-def test_a_terminal_gets_a_progress_bar_and_the_output_stays_clean(recognize, pictures):
+def test_a_terminal_gets_a_progress_bar_and_the_output_stays_clean(recognize, images):
     import pty
 
     ours, theirs = pty.openpty()
     done = subprocess.run(
-        [*recognize.start, str(pictures)], stdout=subprocess.PIPE, stderr=theirs, text=True
+        [*recognize.start, str(images)], stdout=subprocess.PIPE, stderr=theirs, text=True
     )
     os.close(theirs)
     shown = os.read(ours, 100_000).decode()
@@ -223,9 +223,9 @@ def test_a_terminal_gets_a_progress_bar_and_the_output_stays_clean(recognize, pi
     assert "\x1b" not in done.stdout
 
 
-def test_a_closed_pipe_is_no_error_of_ours(recognize, pictures):
+def test_a_closed_pipe_is_no_error_of_ours(recognize, images):
     process = subprocess.Popen(
-        [*recognize.start, *[str(pictures / "b.png")] * 100],
+        [*recognize.start, *[str(images / "b.png")] * 100],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -236,10 +236,10 @@ def test_a_closed_pipe_is_no_error_of_ours(recognize, pictures):
     process.wait(timeout=60)
 
 
-def test_names_need_not_be_text(recognize, pictures, tmp_path):
+def test_names_need_not_be_text(recognize, images, tmp_path):
     name = os.fsencode(tmp_path) + b"/\xff.png"
     try:
-        Path(os.fsdecode(name)).write_bytes((pictures / "b.png").read_bytes())
+        Path(os.fsdecode(name)).write_bytes((images / "b.png").read_bytes())
     except OSError:
         pytest.skip("this file system wants text")
     done = subprocess.run([*recognize.start, os.fsencode(tmp_path)], capture_output=True)
@@ -247,22 +247,22 @@ def test_names_need_not_be_text(recognize, pictures, tmp_path):
     assert done.stdout.startswith(name + b"\t")
 
 
-def test_unreadable_folders_are_named(pictures, tmp_path):
-    assert [name for name, _ in find_files([str(pictures / "below")])] == [
-        str(pictures / "below" / "c.inkml")
+def test_unreadable_folders_are_named(images, tmp_path):
+    assert [name for name, _ in find_files([str(images / "below")])] == [
+        str(images / "below" / "c.inkml")
     ]
     ((_, problem),) = find_files([str(tmp_path)])
     assert isinstance(problem, FileError)
 
 
-def test_recognition_starts_without_heavy_libraries(recognize, pictures):
+def test_recognition_starts_without_heavy_libraries(recognize, images):
     program = (
         "import sys; from posformer.cli import main; sys.argv = ['posformer', *sys.argv[1:]]\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "print(*{'torch', 'onnx', 'lightning', 'matplotlib', 'latex2mathml'} & set(sys.modules))"
     )
-    arguments = [*recognize.start[3:], str(pictures / "b.png")]
+    arguments = [*recognize.start[3:], str(images / "b.png")]
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True
     )

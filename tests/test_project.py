@@ -10,7 +10,6 @@ import sys
 import venv
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,61 +26,7 @@ def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-# Rooms
-
-
-def room_of(module: str) -> str:
-    """The room of `posformer.latex.tokens` is `latex`; that of `posformer` itself has no name."""
-    return [*module.split("."), ""][1]
-
-
-def allowed_imports() -> dict[str, set[str]]:
-    """Read the table of rooms in docs/architecture.md."""
-    allowed: dict[str, set[str]] = {}
-    rows = re.findall(r"^\| (`.*?) \|.*\| (.*) \|$", text_of("docs/architecture.md"), re.M)
-    for rooms, imports in rows:
-        named = set(re.findall(r"`(\w+)`", imports))
-        if imports.startswith("all of the above"):
-            named |= set(allowed)
-        for room in re.findall(r"`(\w+)(?:/|\.py)`", rooms):
-            allowed[room] = named if not imports.startswith("all;") else {"*"}
-    return allowed
-
-
-def imports_of(file: Path) -> Iterator[str]:
-    """All modules of the package that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("posformer."))
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: relative imports hide which room they reach"
-            if node.module == "posformer":
-                yield from (f"posformer.{alias.name}" for alias in node.names)
-            elif (node.module or "").startswith("posformer."):
-                yield str(node.module)
-
-
-def test_the_table_of_rooms_is_understood():
-    allowed = allowed_imports()
-    assert allowed["latex"] == {"errors", "whole"}
-    assert allowed["search"] == set()
-    assert {"latex", "ink", "data", "model"} <= allowed["training"]
-    assert allowed["cli"] == {"*"}
-
-
-@pytest.mark.parametrize(
-    "file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: file.relative_to(PACKAGE).as_posix()
-)
-def test_rooms_import_only_what_the_architecture_allows(file):
-    allowed = allowed_imports()
-    room = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if room == "__init__":
-        return
-    assert room in allowed, f"docs/architecture.md does not list {room}"
-    if allowed[room] == {"*"}:
-        return
-    reached = {room_of(module) for module in imports_of(file)}
-    assert reached <= allowed[room] | {room, "errors", "__version__"}
+# Imports
 
 
 @pytest.mark.parametrize("room", ["", *LIGHT_ROOMS])

@@ -16,13 +16,14 @@ from PIL import Image
 import posformer
 from posformer import Recognition, Recognizer
 from posformer.errors import PosformerError
-from posformer.ink import picture_strokes, render
-from posformer.ink.cleanup import NoInkError
-from posformer.ink.loading import PictureWarning
+from posformer.image.cleanup import NoInkError
+from posformer.image.loading import ImageWarning
+from posformer.ink import render, strokes_in_pixels
 from posformer.latex import tokenize
-from posformer.model.folder import ModelError
+from posformer.models.model_folder import ModelError
 from posformer.recognizer import prepare
-from posformer.runtime import Calibration, interface
+from posformer.runtime import Calibration
+from posformer.runtime import engine as interface
 from posformer.search import Hypothesis
 
 # A plus, a one and a seven.
@@ -48,21 +49,21 @@ def recognizer(tiny_folder: Path) -> Recognizer:
 
 
 @pytest.fixture(scope="module")
-def picture() -> np.ndarray:
-    return render(picture_strokes([np.array(stroke, float) for stroke in STROKES]))
+def image() -> np.ndarray:
+    return render(strokes_in_pixels([np.array(stroke, float) for stroke in STROKES]))
 
 
-def encoded(picture: np.ndarray, format: str = "PNG", mode: str = "L") -> bytes:
+def encoded(image: np.ndarray, format: str = "PNG", mode: str = "L") -> bytes:
     file = io.BytesIO()
-    Image.fromarray(picture).convert(mode).save(file, format)
+    Image.fromarray(image).convert(mode).save(file, format)
     return file.getvalue()
 
 
 # What goes in
 
 
-def test_every_kind_of_source_gives_the_same(recognizer, picture, tmp_path):
-    content = encoded(picture)
+def test_every_kind_of_source_gives_the_same(recognizer, image, tmp_path):
+    content = encoded(image)
     (tmp_path / "a.png").write_bytes(content)
     (tmp_path / "a.inkml").write_bytes(INKML)
     sources = [
@@ -72,11 +73,11 @@ def test_every_kind_of_source_gives_the_same(recognizer, picture, tmp_path):
         bytearray(content),
         io.BytesIO(content),
         (tmp_path / "a.png").open("rb"),
-        Image.fromarray(picture),
-        picture,
-        picture > 0,
-        255 - picture,
-        np.stack([picture] * 3, axis=-1),
+        Image.fromarray(image),
+        image,
+        image > 0,
+        255 - image,
+        np.stack([image] * 3, axis=-1),
         tmp_path / "a.inkml",
         str(tmp_path / "a.inkml"),
         INKML,
@@ -94,40 +95,40 @@ def test_every_kind_of_source_gives_the_same(recognizer, picture, tmp_path):
     assert recognizer.recognize_strokes(STROKES) == results[0]
 
 
-def test_pictures_like_those_of_training_are_left_as_they_are(crohme_zip):
-    from posformer.data import open_pictures
+def test_images_like_those_of_training_are_left_as_they_are(crohme_zip):
+    from posformer.data import open_images
 
-    source = open_pictures(crohme_zip, "2014")
+    source = open_images(crohme_zip, "2014")
     for number in range(0, 200, 20):
-        (prepared,) = prepare(source.picture(number), split=False)
-        np.testing.assert_array_equal(prepared, source.picture(number))
+        (prepared,) = prepare(source.image(number), split=False)
+        np.testing.assert_array_equal(prepared, source.image(number))
 
 
 @pytest.mark.parametrize(
     ("format", "mode"),
     [("JPEG", "CMYK"), ("PNG", "1"), ("PNG", "P"), ("TIFF", "I;16"), ("WEBP", "RGB"), ("GIF", "P")],
 )
-def test_kinds_of_pictures(recognizer, picture, format, mode):
+def test_kinds_of_images(recognizer, image, format, mode):
     if mode == "I;16":
         file = io.BytesIO()
-        Image.fromarray(picture.astype(np.uint16) * 257).save(file, format)
+        Image.fromarray(image.astype(np.uint16) * 257).save(file, format)
         content = file.getvalue()
     else:
-        content = encoded(255 - picture, format, mode)
+        content = encoded(255 - image, format, mode)
     assert recognizer.recognize(content).latex
 
 
-def test_an_animated_gif_is_read_with_a_word_of_warning(recognizer, picture, tmp_path):
+def test_an_animated_gif_is_read_with_a_word_of_warning(recognizer, image, tmp_path):
     path = tmp_path / "moving.gif"
-    frames = [Image.fromarray(picture), Image.fromarray(255 - picture)]
+    frames = [Image.fromarray(image), Image.fromarray(255 - image)]
     frames[0].save(path, save_all=True, append_images=frames[1:])
-    with pytest.warns(PictureWarning, match=r"moving\.gif: has 2 frames"):
+    with pytest.warns(ImageWarning, match=r"moving\.gif: has 2 frames"):
         assert recognizer.recognize(path).latex
 
 
-def test_formulas_below_each_other_are_read_one_by_one(recognizer, picture):
-    page = np.zeros((300, picture.shape[1] + 200), np.uint8)
-    wide = np.concatenate([picture, picture], axis=1)
+def test_formulas_below_each_other_are_read_one_by_one(recognizer, image):
+    page = np.zeros((300, image.shape[1] + 200), np.uint8)
+    wide = np.concatenate([image, image], axis=1)
     page[10 : 10 + wide.shape[0], : wide.shape[1]] = wide
     page[210 : 210 + wide.shape[0], : wide.shape[1]] = wide
     result = recognizer.recognize(page)
@@ -141,22 +142,22 @@ def test_formulas_below_each_other_are_read_one_by_one(recognizer, picture):
 # What comes out
 
 
-def test_more_readings_come_best_first(recognizer, picture):
-    result = recognizer.recognize(picture, top_k=3)
+def test_more_readings_come_best_first(recognizer, image):
+    result = recognizer.recognize(image, top_k=3)
     assert len(result.alternatives) == 2
     readings = [reading.latex for reading in result.readings]
     assert len(set(readings)) == 3
     assert result.latex == readings[0]
-    assert recognizer.recognize(picture).alternatives == ()
+    assert recognizer.recognize(image).alternatives == ()
     assert result.to_dict()["alternatives"][0]["latex"] == readings[1]
 
 
-def test_greedy_and_beam_are_settings(recognizer, picture):
-    greedy = recognizer.recognize(picture, greedy=True)
+def test_greedy_and_beam_are_settings(recognizer, image):
+    greedy = recognizer.recognize(image, greedy=True)
     assert greedy.latex and not greedy.alternatives
-    assert recognizer.recognize(picture, beam=1).latex
+    assert recognizer.recognize(image, beam=1).latex
     with pytest.raises(ValueError, match="beam"):
-        recognizer.recognize(picture, beam=0)
+        recognizer.recognize(image, beam=0)
 
 
 def test_a_result_in_other_languages():
@@ -194,16 +195,16 @@ def test_low_confidence_is_called_unsure():
     assert Recognition("x", 0.6, ("x",), calibrated=False).is_unsure
 
 
-def test_a_calibrated_model_says_how_often_it_is_right(tiny_folder, picture):
+def test_a_calibrated_model_says_how_often_it_is_right(tiny_folder, image):
     runtime = interface.load_runtime(tiny_folder)
     calibration = Calibration(bias=-1.0, total=0.1, mean=0.0, length=0.0)
     runtime.info = {"calibration": calibration.to_dict()}
-    result = Recognizer(runtime).recognize(picture, top_k=2)
+    result = Recognizer(runtime).recognize(image, top_k=2)
     assert result.calibrated
     assert 0 < result.alternatives[0].confidence <= result.confidence < 0.27
 
 
-def test_an_empty_reading_is_a_reading(recognizer, picture):
+def test_an_empty_reading_is_a_reading(recognizer, image):
     result = recognizer._recognition([Hypothesis((), -0.1, -0.1, None)])
     assert (result.latex, result.tokens) == ("", ())
     assert result.mathml.startswith("<math")
@@ -215,7 +216,7 @@ def test_an_empty_reading_is_a_reading(recognizer, picture):
 def bad_sources(folder: Path) -> dict[str, object]:
     """What people hand in by mistake or on purpose, by the words the answer must have."""
     (folder / "empty.png").touch()
-    (folder / "text.png").write_text("This is no picture.")
+    (folder / "text.png").write_text("This is no image.")
     photo = np.random.default_rng(0).integers(0, 255, (200, 300), np.uint8)
     (folder / "cut.jpg").write_bytes(encoded(photo, "JPEG")[:3000])
     Image.new("L", (1, 1), 255).save(folder / "dot.png")
@@ -229,7 +230,7 @@ def bad_sources(folder: Path) -> dict[str, object]:
     bomb = b'<!DOCTYPE a [<!ENTITY b "c">]><ink>&b;</ink>'
     return {
         r"empty\.png: the file is empty": folder / "empty.png",
-        r"text\.png: not a picture": folder / "text.png",
+        r"text\.png: not an image": folder / "text.png",
         r"cut\.jpg: damaged or cut off": folder / "cut.jpg",
         r"dot\.png: there is no ink": folder / "dot.png",
         r"blank\.png: there is no ink": folder / "blank.png",
@@ -242,10 +243,10 @@ def bad_sources(folder: Path) -> dict[str, object]:
         r"absent\.inkml": folder / "absent.inkml",
         r"folder\.png: a folder": folder / "folder.png",
         "the file is empty": b"",
-        "not a picture": b"hello",
+        "not an image": b"hello",
         "entities are refused": bomb,
         "open it in binary mode": io.StringIO("hello"),
-        "cannot read a picture from int": 5,
+        "cannot read an image from int": 5,
         "there is no ink$": [],
         "^strokes: there is no ink": [[], []],
         "stroke 1 is not a list of points": [[1, 2]],
@@ -258,9 +259,9 @@ def bad_sources(folder: Path) -> dict[str, object]:
     }
 
 
-def test_bad_input_gets_a_clear_line_and_the_rest_is_read(recognizer, picture, tmp_path):
+def test_bad_input_gets_a_clear_line_and_the_rest_is_read(recognizer, image, tmp_path):
     bad = bad_sources(tmp_path)
-    sources = [picture, *bad.values(), picture]
+    sources = [image, *bad.values(), image]
     first, *failures, last = recognizer.attempt_many(sources, greedy=True)
     assert first == last
     for words, failure in zip(bad, failures, strict=True):
@@ -270,9 +271,9 @@ def test_bad_input_gets_a_clear_line_and_the_rest_is_read(recognizer, picture, t
             raise failure
 
 
-def test_a_file_without_permission(recognizer, picture, tmp_path):
+def test_a_file_without_permission(recognizer, image, tmp_path):
     path = tmp_path / "secret.png"
-    path.write_bytes(encoded(picture))
+    path.write_bytes(encoded(image))
     path.chmod(0)
     if _can_read(path):
         pytest.skip("this user may read everything")
@@ -287,8 +288,8 @@ def _can_read(path: Path) -> bool:
         return False
 
 
-def test_recognize_many_raises_in_turn(recognizer, picture):
-    results = recognizer.recognize_many([picture, np.zeros((9, 9), np.uint8), picture])
+def test_recognize_many_raises_in_turn(recognizer, image):
+    results = recognizer.recognize_many([image, np.zeros((9, 9), np.uint8), image])
     assert next(results).latex
     with pytest.raises(NoInkError):
         next(results)
@@ -310,14 +311,14 @@ def test_a_newer_model_is_refused_by_name(tiny_folder, tmp_path):
 # Streams, threads and weight
 
 
-def test_results_stream_and_memory_is_bounded(recognizer, picture):
+def test_results_stream_and_memory_is_bounded(recognizer, image):
     drawn = 0
 
     def endless():
         nonlocal drawn
         while True:
             drawn += 1
-            yield picture.copy()
+            yield image.copy()
 
     results = recognizer.recognize_many(endless(), greedy=True)
     for _ in range(40):
@@ -334,15 +335,15 @@ def test_results_stream_and_memory_is_bounded(recognizer, picture):
     assert late < early + 1_000_000
 
 
-def test_order_is_kept_whatever_the_sizes(recognizer, picture):
-    wide = np.concatenate([picture] * 3, axis=1)
-    sources = [wide, picture, wide, picture, picture]
+def test_order_is_kept_whatever_the_sizes(recognizer, image):
+    wide = np.concatenate([image] * 3, axis=1)
+    sources = [wide, image, wide, image, image]
     together = [result.latex for result in recognizer.recognize_many(sources)]
     assert together == [recognizer.recognize(source).latex for source in sources]
 
 
-def test_one_recognizer_serves_several_threads(recognizer, picture):
-    sources = [picture, np.concatenate([picture] * 2, axis=1), STROKES]
+def test_one_recognizer_serves_several_threads(recognizer, image):
+    sources = [image, np.concatenate([image] * 2, axis=1), STROKES]
     expected = [recognizer.recognize(source, top_k=2) for source in sources]
     found: list[list[Recognition]] = []
 
@@ -361,9 +362,9 @@ def test_one_recognizer_serves_several_threads(recognizer, picture):
             assert result.confidence == pytest.approx(wanted.confidence, abs=1e-4)
 
 
-def test_recognition_never_loads_pytorch(tiny_folder, tmp_path, picture):
+def test_recognition_never_loads_pytorch(tiny_folder, tmp_path, image):
     path = tmp_path / "a.png"
-    path.write_bytes(encoded(picture))
+    path.write_bytes(encoded(image))
     program = (
         "import sys; from posformer import Recognizer; "
         f"r = Recognizer.load({str(tiny_folder)!r}).recognize({str(path)!r}); "
@@ -380,7 +381,7 @@ def test_the_package_is_light_until_it_is_used():
     assert done.stdout.strip() == ""
     assert {"Recognition", "Recognizer"} <= set(dir(posformer))
     with pytest.raises(AttributeError):
-        _ = posformer.Recogniser
+        _ = posformer.Recognizer
 
 
 # Mutated files
@@ -409,9 +410,9 @@ def mutations(content: bytes, count: int, seed: int):
         yield bytes(changed)
 
 
-def seeds_of_mutation(picture: np.ndarray) -> list[bytes]:
+def seeds_of_mutation(image: np.ndarray) -> list[bytes]:
     formats = ("PNG", "JPEG", "BMP", "TIFF", "GIF", "WEBP", "PPM")
-    return [INKML, *(encoded(255 - picture, format) for format in formats)]
+    return [INKML, *(encoded(255 - image, format) for format in formats)]
 
 
 def survives(recognizer: Recognizer, contents) -> int:
@@ -427,16 +428,16 @@ def survives(recognizer: Recognizer, contents) -> int:
     return read
 
 
-def test_mutated_files_are_read_or_refused(recognizer, picture):
-    for number, content in enumerate(seeds_of_mutation(picture)):
+def test_mutated_files_are_read_or_refused(recognizer, image):
+    for number, content in enumerate(seeds_of_mutation(image)):
         survives(recognizer, mutations(content, 12, number))
 
 
 @pytest.mark.slow
-def test_thousands_of_mutated_files_are_read_or_refused(recognizer, picture):
+def test_thousands_of_mutated_files_are_read_or_refused(recognizer, image):
     import resource
 
-    contents = seeds_of_mutation(picture)
+    contents = seeds_of_mutation(image)
     survives(recognizer, (each for content in contents for each in mutations(content, 20, 99)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     read = sum(

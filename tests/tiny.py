@@ -7,16 +7,16 @@ import numpy as np
 import torch
 
 from posformer.latex import Vocabulary
-from posformer.model import (
+from posformer.models import (
     DecoderConfig,
     EncoderConfig,
     ModelConfig,
     PositionConfig,
     RefinementConfig,
 )
-from posformer.model.interface import RecognitionModel
-from posformer.model.posformer import PosFormer
-from posformer.model.registry import create_model
+from posformer.models.base import RecognitionModel
+from posformer.models.posformer import PosFormer
+from posformer.models.registry import create_model
 
 Model = TypeVar("Model", bound=RecognitionModel)
 
@@ -81,6 +81,6 @@ def scrambled(model: Model) -> Model:
     return model.eval()
 
 
-def random_pictures(seed: int, sizes: list[tuple[int, int]]) -> list[np.ndarray]:
+def random_images(seed: int, sizes: list[tuple[int, int]]) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     return [((rng.random(size) < 0.2) * 255).astype(np.uint8) for size in sizes]

@@ -16,7 +16,7 @@ from posformer.errors import PosformerError
 
 if TYPE_CHECKING:
     from posformer.evaluation import Prediction
-    from posformer.evaluation.evaluate import EvaluationSet
+    from posformer.evaluation.predict import EvaluationSet
 
 app = typer.Typer(
     name="posformer",
@@ -27,7 +27,7 @@ app = typer.Typer(
 )
 
 
-# Those of `posformer.runtime.reading`, which is not imported for the sake of numbers.
+# Those of `posformer.runtime.decoding`, which is not imported for the sake of numbers.
 _BEAM = 3
 _VIEWS = 2
 _MOST_VIEWS = 3
@@ -58,13 +58,13 @@ class EngineChoice(str, Enum):
 @app.command()
 def recognize(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Pictures, InkML, folders; - is stdin.")
+        list[str], typer.Argument(metavar="PATH...", help="Images, InkML, folders; - is stdin.")
     ],
     beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = _BEAM,
     views: Annotated[
-        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each picture is read at.")
+        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each image is read at.")
     ] = _VIEWS,
-    top_k: Annotated[int, typer.Option(min=1, max=100, help="Readings of each picture.")] = 1,
+    top_k: Annotated[int, typer.Option(min=1, max=100, help="Readings of each image.")] = 1,
     format: Annotated[
         ResultFormat, typer.Option("--format", help="LaTeX alone, one object a line, or a table.")
     ] = ResultFormat.TEXT,
@@ -82,8 +82,8 @@ def recognize(
         bool, typer.Option("--greedy", help="The best token at every step: fastest.")
     ] = False,
 ) -> None:
-    """Read handwritten mathematics in pictures or ink, and print LaTeX."""
-    from posformer.files import recognize_files
+    """Read handwritten mathematics in images or ink, and print LaTeX."""
+    from posformer.batch.files import recognize_files
     from posformer.recognizer import Recognizer
 
     if greedy and top_k > 1:
@@ -104,7 +104,7 @@ class DirectionChoice(str, Enum):
 
 @app.command()
 def explain(
-    picture: Annotated[Path, typer.Argument(help="A picture of a formula, or InkML.")],
+    image: Annotated[Path, typer.Argument(help="An image of a formula, or InkML.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
     model: Annotated[
         Path | None, typer.Option(help="A model folder or checkpoint; by default the shipped one.")
@@ -127,7 +127,7 @@ def explain(
     from posformer.explain import explain as show
 
     shown = show(
-        picture,
+        image,
         output,
         model=model,
         against=against,
@@ -161,14 +161,14 @@ def export(
         typer.Option(
             min=0.1,
             max=4,
-            help="Size in which the model is to be given its pictures, against CROHME's; by "
+            help="Size in which the model is to be given its images, against CROHME's; by "
             "default as in training. Slower and often better when larger: try it on validation.",
         ),
     ] = None,
 ) -> None:
     """Make a complete model folder, and check what it computes against PyTorch."""
-    from posformer.model.weights import load_model
-    from posformer.runtime.export import at_scale, export_model, known_of
+    from posformer.models.checkpoint import load_model
+    from posformer.runtime.model_export import at_scale, export_model, known_of
 
     model = at_scale(load_model(source), scale)
     folder, difference = export_model(model, output, known_of(source), half=half, card=card)
@@ -193,8 +193,8 @@ def import_checkpoint(
     ] = False,
 ) -> None:
     """Bring in a checkpoint that the authors of PosFormer or CoMER published."""
-    from posformer.model.public_checkpoint import load_public_checkpoint
-    from posformer.runtime.export import export_model, words_of
+    from posformer.models.public_checkpoint import load_public_checkpoint
+    from posformer.runtime.model_export import export_model, words_of
 
     model = load_public_checkpoint(checkpoint, words_of(vocabulary))
     known = {"source": checkpoint.name, "origin": "imported checkpoint"}
@@ -209,7 +209,7 @@ def info(
     ] = None,
 ) -> None:
     """Show versions, and what is known of the model."""
-    from posformer.about import describe_model, describe_program
+    from posformer.info import describe_model, describe_program
 
     typer.echo(describe_program())
     typer.echo(describe_model(model))
@@ -233,7 +233,7 @@ def forest(
 ) -> None:
     """Show the position forest of an expression: identifiers, levels, relative positions."""
     from posformer.latex import LatexError, encode_forest, normalize
-    from posformer.latex.drawing import draw_forest, forest_records, forest_table
+    from posformer.latex.forest_drawing import draw_forest, forest_records, forest_table
 
     tokens = normalize(sys.stdin.read() if latex == "-" else latex, reorder_scripts=False)
     if not tokens:
@@ -250,7 +250,7 @@ def forest(
 @app.command()
 def evaluate(
     data: Annotated[
-        Path | None, typer.Option("--data", help="A set of pictures or ink: zip or folder.")
+        Path | None, typer.Option("--data", help="A set of images or ink: zip or folder.")
     ] = None,
     split: Annotated[
         str | None, typer.Option("--split", help="Which part of it, such as 2014.")
@@ -284,7 +284,7 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many examples.")] = None,
     beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = _PAPER_BEAM,
     views: Annotated[
-        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each picture is read at.")
+        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each image is read at.")
     ] = 1,
     greedy: Annotated[
         bool, typer.Option("--greedy", help="The best token at every step: fastest.")
@@ -299,7 +299,7 @@ def evaluate(
     from rich.console import Console
 
     from posformer import evaluation
-    from posformer.evaluation.evaluate import open_set
+    from posformer.evaluation.predict import open_set
 
     if (split if data else earlier) is None:
         raise typer.BadParameter("give --data with --split, or --from", param_hint="--data")
@@ -329,7 +329,7 @@ def evaluate(
             used_ink=used_ink,
             most_errors=errors,
         )
-        find = examples.find_picture if examples else None
+        find = examples.find_image if examples else None
         evaluation.write_report(report, found, find, comparison, options)
     if markdown:
         typer.echo(evaluation.markdown_table(scores, split=split, used_ink=used_ink))
@@ -349,9 +349,9 @@ def _read_set(
     views: int,
 ) -> tuple[list["Prediction"], bool]:
     """What a model reads in a data set, and whether it was trained with ink."""
-    from posformer.evaluation.evaluate import predict_watched
+    from posformer.evaluation.predict import predict_watched
     from posformer.runtime import load_runtime
-    from posformer.runtime.reading import search_options
+    from posformer.runtime.decoding import search_options
 
     runtime = load_runtime(model, engine.value, threads)
     options = search_options(runtime.config, beam, greedy=greedy, views=views)
@@ -362,7 +362,7 @@ def _read_set(
 @app.command()
 def calibrate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder.")],
-    data: Annotated[Path, typer.Option("--data", help="A set of pictures or ink: zip or folder.")],
+    data: Annotated[Path, typer.Option("--data", help="A set of images or ink: zip or folder.")],
     split: Annotated[str, typer.Option("--split", help="Which part: validation, never a test.")],
     leave_out: Annotated[
         str | None, typer.Option(metavar="SPLIT", help="Leave out texts that occur in this split.")
@@ -372,7 +372,7 @@ def calibrate(
         int, typer.Option(min=1, max=200, help="Hypotheses followed, as it will be used.")
     ] = _BEAM,
     views: Annotated[
-        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each picture is read at, likewise.")
+        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each image is read at, likewise.")
     ] = _VIEWS,
     curve: Annotated[
         Path | None, typer.Option(help="Draw the reliability curve there: .svg, .png.")
@@ -385,13 +385,13 @@ def calibrate(
     from rich.console import Console
     from rich.progress import track
 
-    from posformer.evaluation.confidence import (
+    from posformer.evaluation.predict import open_set
+    from posformer.evaluation.reliability import (
         draw_reliability,
         markdown_reliability,
         read_best,
         try_calibration,
     )
-    from posformer.evaluation.evaluate import open_set
     from posformer.runtime import load_runtime, search_options
     from posformer.runtime.calibration import save_calibration
 
@@ -419,7 +419,7 @@ def calibrate(
 
 @app.command()
 def train(
-    config: Annotated[Path, typer.Option("--config", "-c", help="A recipe (YAML).")],
+    config: Annotated[Path, typer.Option("--config", "-c", help="A config (YAML).")],
     changes: Annotated[
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help="Settings to change, such as epochs=10."),
@@ -435,12 +435,12 @@ def train(
         typer.Option("--init", metavar="MODEL", help="Start from the weights of another model."),
     ] = None,
 ) -> None:
-    """Train a model by a recipe."""
-    from posformer.training.recipe import load_recipe
-    from posformer.training.run import train as run
+    """Train a model by a config."""
+    from posformer.training.trainer import train as run
+    from posformer.training.training_config import load_config
 
-    recipe = load_recipe(config, changes)
-    run(recipe, output or Path("runs") / recipe.name, resume=resume, init=init)
+    settings = load_config(config, changes)
+    run(settings, output or Path("runs") / settings.name, resume=resume, init=init)
 
 
 @app.command()
@@ -449,19 +449,19 @@ def compare(
         list[str],
         typer.Argument(
             metavar="CONFIG... [KEY=VALUE]...",
-            help="Recipes, finished runs, model folders; settings to change in all recipes.",
+            help="Configs, finished runs, model folders; settings to change in all configs.",
         ),
     ],
     data: Annotated[
-        Path | None, typer.Option(help="Pictures or ink to measure on; by default validation.")
+        Path | None, typer.Option(help="Images or ink to measure on; by default validation.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="Which part of it, such as 2014.")] = None,
     leave_out: Annotated[
         str | None, typer.Option(metavar="SPLIT", help="Leave out texts that occur in this split.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How often each recipe is trained.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="How often each config is trained.")] = 1,
     minutes: Annotated[
-        float | None, typer.Option(help="CPU minutes to train each; by default as recipes say.")
+        float | None, typer.Option(help="CPU minutes to train each; by default as configs say.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="The same in epochs.")] = None,
     baseline: Annotated[
@@ -478,7 +478,7 @@ def compare(
     ] = False,
     threads: Annotated[int, typer.Option(min=1, help="Of the CPU, to train and to read.")] = 1,
 ) -> None:
-    """Train several recipes at one budget, and print the paper's table; go on where it stopped."""
+    """Train several configs at one budget, and print the paper's table; go on where it stopped."""
     from posformer.comparison import Benchmark, Result, gather, run_all, write_report
 
     if (data is None) != (split is None):
@@ -536,11 +536,11 @@ def synthesize(
     seed: Annotated[int, typer.Option(min=0, help="Other seeds give other sets.")] = 0,
     split: Annotated[str, typer.Option(help="Name of the set in the archive.")] = "synthetic",
 ) -> None:
-    """Make up handwritten expressions: pictures, captions, InkML and boxes in CROHME's layout."""
+    """Make up handwritten expressions: images, captions, InkML and boxes in CROHME's layout."""
     from rich.console import Console
     from rich.progress import track
 
-    from posformer.data.synthesis import open_synthesizer, write_set
+    from posformer.synthesis.synthesizer import open_synthesizer, write_set
 
     synthesizer = open_synthesizer(
         ink,
@@ -577,7 +577,7 @@ def serve(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds a request may take.")] = 30.0,
     beam: Annotated[int, typer.Option(min=1, max=200, help="Hypotheses followed.")] = _BEAM,
     views: Annotated[
-        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each picture is read at.")
+        int, typer.Option(min=1, max=_MOST_VIEWS, help="Sizes each image is read at.")
     ] = _VIEWS,
     cors: Annotated[
         list[str] | None,
@@ -611,22 +611,22 @@ def serve(
 @app.command()
 def render(
     ink: Annotated[Path, typer.Argument(metavar="INK", help="An InkML file.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The picture to write: .png, .bmp.")],
-    scale: Annotated[float, typer.Option(help="Size against CROHME's pictures.")] = 1.0,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The image to write: .png, .bmp.")],
+    scale: Annotated[float, typer.Option(help="Size against CROHME's images.")] = 1.0,
     margin: Annotated[int | None, typer.Option(help="Pixels of paper around the ink.")] = None,
     pen_width: Annotated[int, typer.Option(help="Pixels the pen is wide.")] = 3,
     black_on_white: Annotated[
         bool, typer.Option("--black-on-white", help="Black ink; CROHME's is white on black.")
     ] = False,
 ) -> None:
-    """Draw an InkML file as a picture, the way CROHME's pictures were drawn."""
-    from posformer.ink import RenderStyle, picture_strokes, read_inkml, save_picture
+    """Draw an InkML file as an image, the way CROHME's images were drawn."""
+    from posformer.ink import RenderStyle, read_inkml, save_image, strokes_in_pixels
     from posformer.ink import render as draw
 
     around = RenderStyle().margin if margin is None else (margin, margin)
     style = RenderStyle(scale=scale, margin=around, pen_width=pen_width)
-    picture = draw(picture_strokes(read_inkml(ink).strokes), style)
-    save_picture(255 - picture if black_on_white else picture, out)
+    image = draw(strokes_in_pixels(read_inkml(ink).strokes), style)
+    save_image(255 - image if black_on_white else image, out)
 
 
 def main() -> None:

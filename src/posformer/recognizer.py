@@ -1,4 +1,4 @@
-"""The front door: a picture or ink in, LaTeX out."""
+"""The front door: an image or ink in, LaTeX out."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typing import Any, cast
 import numpy as np
 
 from posformer.errors import PosformerError
-from posformer.ink.cleanup import NoInkError, clean, split_lines, split_strokes
+from posformer.image.cleanup import NoInkError, clean, split_lines, split_strokes
+from posformer.image.loading import ImageInput, load_image
 from posformer.ink.inkml import InkError, read_inkml
-from posformer.ink.loading import PictureSource, load_picture
-from posformer.ink.render import picture_strokes, render
+from posformer.ink.render import render, strokes_in_pixels
 from posformer.latex import in_lines, to_latex
 from posformer.runtime.calibration import Calibration, confidences
-from posformer.runtime.interface import Engine, Runtime, load_runtime
-from posformer.runtime.reading import DEFAULT_BEAM, DEFAULT_VIEWS, read_pictures, search_options
-from posformer.search import Hypothesis, SearchOptions
+from posformer.runtime.decoding import DEFAULT_BEAM, DEFAULT_VIEWS, decode_images, search_options
+from posformer.runtime.engine import Engine, Runtime, load_runtime
+from posformer.search import DecodingOptions, Hypothesis
 
 __all__ = ["Alternative", "Recognition", "Recognizer", "Source", "Strokes", "is_inkml", "prepare"]
 
 # Strokes of points (x, y), y down, in any unit.
 Strokes = Sequence[Sequence[Sequence[float]]] | Sequence[np.ndarray]
-Source = PictureSource | Strokes
+Source = ImageInput | Strokes
 
 _LINE_BREAK = r"\\"
 _UNSURE_BELOW = 0.5
@@ -41,7 +41,7 @@ _FARTHEST = 1e9  # coordinates beyond are no handwriting
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another reading of the same picture."""
+    """Another reading of the same image."""
 
     latex: str
     confidence: float
@@ -50,7 +50,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Recognition:
-    """What a picture says."""
+    """What an image says."""
 
     latex: str
     confidence: float  # chance that the reading is right in every token; see `calibrated`
@@ -146,10 +146,10 @@ class Recognizer:
         greedy: bool = False,
         views: int = DEFAULT_VIEWS,
     ) -> Recognition:
-        """Read one picture, or ink.
+        """Read one image, or ink.
 
         Args:
-            source: a path, bytes, or an open binary file of a picture or of InkML; a PIL image;
+            source: a path, bytes, or an open binary file of an image or of InkML; a PIL image;
                 an array (height, width) or (height, width, channels); or strokes.
             top_k: how many readings are wanted, the best included.
             beam: hypotheses followed in each direction; more is slower and reads a little better.
@@ -180,7 +180,7 @@ class Recognizer:
         greedy: bool = False,
         views: int = DEFAULT_VIEWS,
     ) -> Iterator[Recognition]:
-        """Read any number of pictures, in their order, as they come; see `recognize`.
+        """Read any number of images, in their order, as they come; see `recognize`.
 
         Only some sources are held at a time. The first that cannot be read raises its error in its
         turn; `attempt_many` goes on behind it.
@@ -207,7 +207,7 @@ class Recognizer:
             yield from self._read(window, options)
 
     def _prepared(self, source: Source | PosformerError) -> list[np.ndarray] | PosformerError:
-        """The formulas of a source as the model knows pictures; the error if there are none."""
+        """The formulas of a source as the model knows images; the error if there are none."""
         if isinstance(source, PosformerError):
             return source
         try:
@@ -216,10 +216,10 @@ class Recognizer:
             return error
 
     def _read(
-        self, window: Sequence[list[np.ndarray] | PosformerError], options: SearchOptions
+        self, window: Sequence[list[np.ndarray] | PosformerError], options: DecodingOptions
     ) -> Iterator[Recognition | PosformerError]:
-        pictures = [part for part in window if not isinstance(part, PosformerError)]
-        found = iter(read_pictures(self.runtime, list(chain(*pictures)), options))
+        images = [part for part in window if not isinstance(part, PosformerError)]
+        found = iter(decode_images(self.runtime, list(chain(*images)), options))
         for part in window:
             if isinstance(part, PosformerError):
                 yield part
@@ -254,14 +254,14 @@ _ARRAY = {"begin": r"\begin{{array}}{{{columns}}}", "end": r"\end{{array}}"}
 
 
 def prepare(source: Source, split: bool = True) -> list[np.ndarray]:
-    """Bring a source into the form of the pictures that models are trained on.
+    """Bring a source into the form of the images that models are trained on.
 
     Args:
         source: what `Recognizer.recognize` takes.
         split: cut formulas that stand below each other apart.
 
     Returns:
-        uint8 (height, width) each, white ink on black, in the size of CROHME's pictures.
+        uint8 (height, width) each, white ink on black, in the size of CROHME's images.
 
     Raises:
         PosformerError: If it cannot be read, or nothing is written there.
@@ -271,14 +271,14 @@ def prepare(source: Source, split: bool = True) -> list[np.ndarray]:
     if isinstance(source, (str, os.PathLike)):
         if Path(source).suffix.lower() == ".inkml":
             return _prepare_ink(read_inkml(source).strokes, split)
-        return _prepare_picture(source, os.fspath(source), split)
+        return _prepare_image(source, os.fspath(source), split)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        source = _Named(bytes(source), "picture")
+        source = _Named(bytes(source), "image")
     elif hasattr(source, "read"):
         source = _named(source)
     if isinstance(source, _Named) and is_inkml(source.getbuffer()):
         return _prepare_ink(read_inkml(source.getvalue(), source.name).strokes, split)
-    return _prepare_picture(cast(PictureSource, source), getattr(source, "name", "picture"), split)
+    return _prepare_image(cast(ImageInput, source), getattr(source, "name", "image"), split)
 
 
 class _Named(io.BytesIO):
@@ -291,29 +291,29 @@ class _Named(io.BytesIO):
 
 def _named(file: Any) -> _Named:
     content = file.read()
-    name = str(getattr(file, "name", "picture"))
+    name = str(getattr(file, "name", "image"))
     if not isinstance(content, bytes):
         raise InkError(f"{name}: the file gives text; open it in binary mode")
     return _Named(content, name)
 
 
 def is_inkml(content: bytes | memoryview) -> bool:
-    """Whether content can only be InkML: no picture begins like this."""
+    """Whether content can only be InkML: no image begins like this."""
     return bytes(content[:64]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
 
 
 def _prepare_ink(strokes: Sequence[np.ndarray], split: bool) -> list[np.ndarray]:
-    drawn = picture_strokes(strokes)
+    drawn = strokes_in_pixels(strokes)
     return [render(formula) for formula in (split_strokes(drawn) if split else [drawn])]
 
 
-def _prepare_picture(source: PictureSource, name: str, split: bool) -> list[np.ndarray]:
+def _prepare_image(source: ImageInput, name: str, split: bool) -> list[np.ndarray]:
     try:
-        cleaned = clean(load_picture(source))
+        cleaned = clean(load_image(source))
     except NoInkError as error:
         raise NoInkError(f"{name}: {error}") from None
     formulas = split_lines(cleaned) if split else [cleaned]
-    return [formula.picture for formula in formulas]
+    return [formula.image for formula in formulas]
 
 
 def _checked(strokes: Sequence[Any]) -> list[np.ndarray]:
@@ -346,7 +346,7 @@ def _windows(
     for part in prepared:
         window.append(part)
         if not isinstance(part, PosformerError):
-            pixels += sum(picture.size for picture in part)
+            pixels += sum(image.size for image in part)
         if len(window) >= _WINDOW_SOURCES or pixels >= _WINDOW_PIXELS:
             yield window
             window, pixels = [], 0

@@ -1,4 +1,4 @@
-"""A small data set, and two recipes over one frozen encoder that differ in the position forest."""
+"""A small data set, and two configs over one frozen encoder that differ in the position forest."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from posformer.data.synthesis import open_synthesizer, write_set
-from posformer.model.weights import save_model
+from posformer.models.checkpoint import save_model
+from posformer.synthesis.synthesizer import open_synthesizer, write_set
 from tiny import tiny_config, tiny_model
 
 
@@ -22,14 +22,12 @@ def small_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def given_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "given"
-    save_model(
-        tiny_model(1, tiny_config(picture=replace(tiny_config().picture, scale=0.5))), folder
-    )
+    save_model(tiny_model(1, tiny_config(image=replace(tiny_config().image, scale=0.5))), folder)
     return folder
 
 
 @pytest.fixture
-def recipes(small_set: Path, given_model: Path, tmp_path: Path) -> list[Path]:
+def configs(small_set: Path, given_model: Path, tmp_path: Path) -> list[Path]:
     """`plain.yaml` and `plain-pf.yaml`."""
     plain = {
         "name": "plain",
@@ -38,12 +36,12 @@ def recipes(small_set: Path, given_model: Path, tmp_path: Path) -> list[Path]:
             "position": None,
         },
         "frozen": {"encoder": str(given_model), "cache": str(tmp_path / "cache")},
-        "data": {"pictures": str(small_set), "validation": "train", "scale_range": None},
-        "batch": {"max_pictures": 8, "workers": 0},
+        "data": {"images": str(small_set), "validation": "train", "scale_range": None},
+        "batch": {"max_images": 8, "workers": 0},
         "optimizer": {"averaging": None},
         "epochs": 1,
         "validate_every": 100,
-        "progress_pictures": 0,
+        "progress_images": 0,
         "accelerator": "cpu",
     }
     forest = {"base": "plain.yaml", "name": "plain-pf", "model": {"position": {"form": "heads"}}}

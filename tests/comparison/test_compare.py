@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from posformer.cli import app
 from posformer.comparison import Benchmark, ComparisonError, Result, gather, run_all
 from posformer.errors import PosformerError
-from posformer.training import run as training
+from posformer.training import trainer as training
 
 
 def compared(*arguments: object) -> tuple[int, str, str]:
@@ -27,11 +27,11 @@ def checkpoints(output: Path) -> dict[str, int]:
 
 
 def test_a_comparison_trains_all_prints_the_table_and_is_not_done_twice(
-    recipes: list[Path], given_model: Path, tmp_path: Path
+    configs: list[Path], given_model: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
     options = ("--minutes", 0.002, "--seeds", 2, "--greedy", "--limit", 6, "--output", output)
-    code, table, progress = compared(*recipes, given_model, *options)
+    code, table, progress = compared(*configs, given_model, *options)
     assert code == 0 and "plain-pf, seed 1" in progress
     names = [line.split(" | ")[0].strip("| ") for line in table.splitlines()[2:5]]
     assert names == ["plain", "plain-pf", "given"]
@@ -42,9 +42,9 @@ def test_a_comparison_trains_all_prints_the_table_and_is_not_done_twice(
         f"runs/{name}/seed-{seed}/last.ckpt" for name in ("plain", "plain-pf") for seed in (0, 1)
     }
     spent = torch.load(output / "runs/plain/seed-1/last.ckpt", weights_only=True)["posformer"]
-    assert spent["spent"] >= 0.12 and spent["recipe"]["seed"] == 1
+    assert spent["spent"] >= 0.12 and spent["config"]["seed"] == 1
     # Again, with another setting of reading: nothing is trained.
-    code, again, _ = compared(*recipes, given_model, *options, "--limit", 5)
+    code, again, _ = compared(*configs, given_model, *options, "--limit", 5)
     assert code == 0 and "5 expressions" in again
     assert checkpoints(output) == made
     # A finished run can be given by its folder.
@@ -54,7 +54,7 @@ def test_a_comparison_trains_all_prints_the_table_and_is_not_done_twice(
     assert code == 0 and not (tmp_path / "other" / "runs").exists()
     # Other settings would not be the same comparison.
     with pytest.raises(ComparisonError, match=r"seed-0: began with other settings \(optimizer\)"):
-        compared(*recipes, "optimizer.clip=1.0", *options)
+        compared(*configs, "optimizer.clip=1.0", *options)
 
 
 class InterruptInSecondEpoch(Callback):
@@ -66,9 +66,9 @@ class InterruptInSecondEpoch(Callback):
 
 
 def test_a_comparison_that_was_interrupted_goes_on_from_the_checkpoint(
-    recipes: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    configs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    contenders = gather(recipes[:1], ["batch.max_pictures=4"], epochs=3)
+    contenders = gather(configs[:1], ["batch.max_images=4"], epochs=3)
     benchmark = Benchmark.of_first(contenders, greedy=True, limit=2)
     last = tmp_path / "out" / "runs" / "plain" / "seed-0" / "last.ckpt"
     with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, SystemExit)):
@@ -88,23 +88,23 @@ def seen(checkpoint: Path) -> int:
 
 
 def test_one_that_fails_does_not_keep_the_others_from_their_turn(
-    recipes: list[Path], tmp_path: Path
+    configs: list[Path], tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("base: plain.yaml\nname: bad\noptimizer: {learning_rate: 1.0e+30}\nepochs: 9\n")
     code, table, errors = compared(
-        bad, recipes[0], "--greedy", "--limit", 2, "-o", tmp_path / "out"
+        bad, configs[0], "--greedy", "--limit", 2, "-o", tmp_path / "out"
     )
     assert code == 1
     assert "| plain |" in table and "| bad |" not in table
     assert "posformer: bad, seed 0: the loss is" in errors
 
 
-def test_a_data_set_is_named_with_its_split(recipes: list[Path], small_set: Path) -> None:
-    code, _, errors = compared(*recipes, "--data", small_set)
+def test_a_data_set_is_named_with_its_split(configs: list[Path], small_set: Path) -> None:
+    code, _, errors = compared(*configs, "--data", small_set)
     assert code == 2 and "name both" in errors
 
 
-def test_without_a_recipe_there_must_be_data(given_model: Path, tmp_path: Path) -> None:
+def test_without_a_config_there_must_be_data(given_model: Path, tmp_path: Path) -> None:
     with pytest.raises(PosformerError, match="--data"):
         compared(given_model, "-o", tmp_path / "out")

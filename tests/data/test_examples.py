@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from posformer.data.decoding import decode_picture
+from posformer.data.image_codec import decode_image
 from posformer.ink.captions import caption_of
 from posformer.ink.inkml import read_inkml
 from posformer.latex import encode_forest
@@ -27,5 +27,5 @@ def test_an_example_can_be_read(name):
     if name.endswith(".inkml"):
         assert list(caption_of(read_inkml(EXAMPLES / name))) == tokens
     else:
-        picture = decode_picture((EXAMPLES / name).read_bytes())
-        assert 0 < (picture > 127).mean() < 0.3
+        image = decode_image((EXAMPLES / name).read_bytes())
+        assert 0 < (image > 127).mean() < 0.3

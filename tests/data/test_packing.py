@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posformer.data import (
+    ImageSampler,
     PackingError,
-    PictureSource,
-    deal,
-    open_pictures,
+    open_images,
     pack_batches,
+    shard,
     step_share,
     valid_share,
 )
@@ -31,7 +31,7 @@ def expression_sizes(count: int, seed: int = 0) -> np.ndarray:
 
 
 def pack(sizes: np.ndarray, seed: int = 0, **limits: int) -> list[np.ndarray]:
-    limits = {"max_pixels": 500_000, "max_pictures": 32, **limits}
+    limits = {"max_pixels": 500_000, "max_images": 32, **limits}
     return pack_batches(sizes, rng=np.random.default_rng(seed), **limits)
 
 
@@ -41,34 +41,34 @@ def padded_pixels(sizes: np.ndarray, batch: np.ndarray) -> int:
 
 
 @settings(max_examples=60, deadline=None)
-@given(sizes=SIZES, pixels=st.integers(1, 400_000), pictures=st.integers(1, 20))
-def test_every_example_is_in_exactly_one_batch_and_limits_hold(sizes, pixels, pictures):
-    batches = pack(sizes, max_pixels=pixels, max_pictures=pictures, max_cells_steps=20_000)
+@given(sizes=SIZES, pixels=st.integers(1, 400_000), images=st.integers(1, 20))
+def test_every_example_is_in_exactly_one_batch_and_limits_hold(sizes, pixels, images):
+    batches = pack(sizes, max_pixels=pixels, max_images=images, max_cells_steps=20_000)
     assert sorted(index for batch in batches for index in batch) == list(range(len(sizes)))
     for batch in batches:
         area = padded_pixels(sizes, batch)
         fits = area <= pixels and area // 256 * sizes[batch, 2].max() <= 20_000
-        assert len(batch) == 1 or (fits and len(batch) <= pictures)
+        assert len(batch) == 1 or (fits and len(batch) <= images)
 
 
-def test_three_quarters_of_the_pixels_are_picture():
+def test_three_quarters_of_the_pixels_are_image():
     sizes = expression_sizes(4000)
     batches = pack(sizes)
     assert valid_share(sizes, batches) >= 0.75
     assert step_share(sizes, batches) >= 0.60
 
 
-def test_three_quarters_of_the_pixels_of_real_pictures_are_picture(crohme_zip):
-    source = PictureSource(open_pictures(crohme_zip, "2014"))
+def test_three_quarters_of_the_pixels_of_real_images_are_image(crohme_zip):
+    source = ImageSampler(open_images(crohme_zip, "2014"))
     rng = np.random.default_rng(0)
-    drawings = [source.draw(index, rng) for index in range(len(source))]
+    drawings = [source.sample(index, rng) for index in range(len(source))]
     sizes = np.array([(one.height, one.width, len(one.tokens) + 1) for one in drawings])
     assert valid_share(sizes, pack(sizes)) >= 0.75
 
 
 def test_batches_are_well_filled():
     sizes = expression_sizes(4000)
-    filled = [padded_pixels(sizes, batch) / 500_000 for batch in pack(sizes, max_pictures=10_000)]
+    filled = [padded_pixels(sizes, batch) / 500_000 for batch in pack(sizes, max_images=10_000)]
     assert np.mean(filled) > 0.7
 
 
@@ -114,20 +114,20 @@ def test_ranks_share_an_epoch_evenly_and_lose_nothing(counts, world):
     batches = [np.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]
     if ends[-1] < world:
         with pytest.raises(PackingError, match=f"{ends[-1]} examples .* {world} processes"):
-            deal(batches, 0, world)
+            shard(batches, 0, world)
         return
-    hands = [deal(batches, rank, world) for rank in range(world)]
+    hands = [shard(batches, rank, world) for rank in range(world)]
     assert len({len(hand) for hand in hands}) == 1
-    dealt = [int(index) for hand in hands for batch in hand for index in batch]
-    assert sorted(dealt) == list(range(ends[-1]))
+    sharded = [int(index) for hand in hands for batch in hand for index in batch]
+    assert sorted(sharded) == list(range(ends[-1]))
     assert all(len(batch) for hand in hands for batch in hand)
 
 
 def test_an_even_epoch_is_dealt_as_it_is():
     batches = [np.array([0, 1]), np.array([2]), np.array([3, 4]), np.array([5])]
-    assert [batch.tolist() for batch in deal(batches, 1, 2)] == [[2], [5]]
+    assert [batch.tolist() for batch in shard(batches, 1, 2)] == [[2], [5]]
 
 
 def test_a_rank_outside_the_world_is_refused():
     with pytest.raises(PackingError, match="rank 2"):
-        deal([np.arange(4)], 2, 2)
+        shard([np.arange(4)], 2, 2)

@@ -9,16 +9,16 @@ from typer.testing import CliRunner
 
 from posformer.cli import app
 from posformer.errors import PosformerError
-from posformer.evaluation.confidence import (
+from posformer.evaluation.reliability import (
     CalibrationTrial,
     draw_reliability,
     markdown_reliability,
     try_calibration,
 )
-from posformer.runtime import load_runtime, read_pictures, search_options
+from posformer.runtime import decode_images, load_runtime, search_options
 from posformer.runtime.calibration import Calibration
 from posformer.search import Hypothesis
-from tiny import random_pictures
+from tiny import random_images
 
 COUNT = 40
 
@@ -43,15 +43,15 @@ def trial() -> CalibrationTrial:
 
 @pytest.fixture(scope="module")
 def half_right(tiny_folder, tmp_path_factory):
-    """Pictures of which the small model reads every second one right."""
+    """Images of which the small model reads every second one right."""
     folder = tmp_path_factory.mktemp("set") / "data" / "half"
     (folder / "img").mkdir(parents=True)
-    pictures = random_pictures(0, [(40 + number, 120) for number in range(COUNT)])
+    images = random_images(0, [(40 + number, 120) for number in range(COUNT)])
     runtime = load_runtime(tiny_folder, threads=1)
-    found = read_pictures(runtime, pictures, search_options(runtime.config, 3))
+    found = decode_images(runtime, images, search_options(runtime.config, 3))
     captions = []
-    for number, (picture, best) in enumerate(zip(pictures, found, strict=True)):
-        cv2.imwrite(str(folder / "img" / f"{number}.bmp"), picture)
+    for number, (image, best) in enumerate(zip(images, found, strict=True)):
+        cv2.imwrite(str(folder / "img" / f"{number}.bmp"), image)
         words = [*runtime.vocabulary.decode(best[0].tokens), *(["x", "="] if number % 2 else [])]
         captions.append("\t".join([str(number), " ".join(words or ["x"])]))
     (folder / "caption.txt").write_text("\n".join(captions) + "\n")

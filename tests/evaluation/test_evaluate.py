@@ -1,4 +1,4 @@
-"""Measuring a model on a data set, from the command line and on pictures and ink."""
+"""Measuring a model on a data set, from the command line and on images and ink."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 from posformer import Recognizer
 from posformer.cli import app
 from posformer.data import DataError
-from posformer.data.synthesis import open_synthesizer, write_set
 from posformer.evaluation import Prediction, read_predictions, write_predictions
-from posformer.evaluation.evaluate import open_set, predict
-from posformer.model.weights import save_model
+from posformer.evaluation.predict import open_set, predict
+from posformer.models.checkpoint import save_model
 from posformer.runtime import load_runtime, search_options
+from posformer.synthesis.synthesizer import open_synthesizer, write_set
 from tiny import tiny_model
 
 
@@ -54,7 +54,7 @@ def test_measures_and_predictions_are_written(data: Path, model: Path, tmp_path:
     assert all(one.truth for one in found)
 
 
-def test_a_report_shows_the_errors_as_pictures_and_can_be_made_again_without_a_model(
+def test_a_report_shows_the_errors_as_images_and_can_be_made_again_without_a_model(
     data: Path, model: Path, tmp_path: Path
 ) -> None:
     here = ("--data", data, "--split", "test")
@@ -73,7 +73,7 @@ def test_a_report_shows_the_errors_as_pictures_and_can_be_made_again_without_a_m
     assert len(list((tmp_path / "graphs" / "prediction").glob("*.lg"))) == 6
 
 
-def test_predictions_alone_are_measured_without_pictures(tmp_path: Path) -> None:
+def test_predictions_alone_are_measured_without_images(tmp_path: Path) -> None:
     write_predictions(tmp_path / "p.jsonl", [Prediction("a", ("x",), ("y",), 0.5)])
     printed = evaluate(
         "--from", tmp_path / "p.jsonl", "--split", "2014", "--report", tmp_path / "report"
@@ -100,13 +100,13 @@ def test_options_that_do_not_go_together_are_wrong_usage(
     assert complaint in result.output
 
 
-def test_confidence_is_what_the_recogniser_would_say(data: Path, tiny_folder: Path) -> None:
+def test_confidence_is_what_the_recognizer_would_say(data: Path, tiny_folder: Path) -> None:
     examples = open_set(data, "test", limit=2)
     runtime = load_runtime(tiny_folder)
     found = list(predict(runtime, examples, search_options(runtime.config, beam=2)))
     recognizer = Recognizer(runtime)
     for number, one in enumerate(found):
-        reading = recognizer.recognize(examples.picture(number), beam=2, views=1)
+        reading = recognizer.recognize(examples.image(number), beam=2, views=1)
         assert one.prediction == reading.tokens
         assert one.confidence == pytest.approx(reading.confidence, abs=1e-6)
 
@@ -120,7 +120,7 @@ def test_markdown_and_a_limit(data: Path, model: Path) -> None:
 
 
 def test_a_split_that_is_not_there_is_named(data: Path) -> None:
-    with pytest.raises(DataError, match=r"'2014'.*pictures of test"):
+    with pytest.raises(DataError, match=r"'2014'.*images of test"):
         open_set(data, "2014")
 
 
@@ -130,5 +130,5 @@ def test_a_set_of_ink_is_drawn(
     monkeypatch.chdir(tmp_path)
     examples = open_set(crohme_ink_zip, "2013", limit=3)
     assert len(examples) == 3
-    picture = examples.picture(0)
-    assert picture.max() == 255 and picture[:12].max() == 0  # CROHME's margin
+    image = examples.image(0)
+    assert image.max() == 255 and image[:12].max() == 0  # CROHME's margin

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from posformer.data import open_pictures
+from posformer.data import open_images
 from posformer.evaluation import EvaluationError, Prediction, label_graph, write_label_graphs
 from posformer.latex import is_structure
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_written_is_named(tmp_path, predictions, complaint):
 def test_every_expression_of_crohme_is_a_tree_with_a_path_of_its_own_for_each_symbol(
     crohme_zip: Path,
 ):
-    for example in open_pictures(crohme_zip, "2014"):
+    for example in open_images(crohme_zip, "2014"):
         objects, links = label_graph(example.tokens)
         with_ink = sum(not is_structure(token) for token in example.tokens)
         brackets = 2 * " ".join(example.tokens).count("\\sqrt [")

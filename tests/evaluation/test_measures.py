@@ -13,7 +13,7 @@ from posformer.evaluation import (
     edit_distances,
     evaluate_pairs,
 )
-from posformer.evaluation.measures import wilson_interval
+from posformer.evaluation.metrics import wilson_interval
 
 EXPRESSIONS = st.lists(
     st.sampled_from(["x", "2", "^", "{", "}", "\\alpha"]), min_size=1, max_size=9

@@ -113,15 +113,15 @@ def test_errors_come_surest_first_and_no_more_than_asked_for():
     assert "2 of 4 errors, the surest first; 2 more are left out" in page.text
 
 
-def test_the_picture_is_black_ink_on_white_paper():
-    picture = np.zeros((20, 30), np.uint8)
-    picture[5, 7] = 255
-    page = Outline(report_page(PREDICTIONS, {"symbol": picture}.get))
-    ((_, image),) = (one for one in page.elements if one[0] == "img")
-    data = base64.b64decode(image["src"].partition(",")[2])
+def test_the_image_is_black_ink_on_white_paper():
+    image = np.zeros((20, 30), np.uint8)
+    image[5, 7] = 255
+    page = Outline(report_page(PREDICTIONS, {"symbol": image}.get))
+    ((_, shown_image),) = (one for one in page.elements if one[0] == "img")
+    data = base64.b64decode(shown_image["src"].partition(",")[2])
     shown = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE)
     assert shown is not None
-    assert np.array_equal(shown, 255 - picture)
+    assert np.array_equal(shown, 255 - image)
 
 
 def test_benchmarks_stand_beside_the_papers_rows_and_what_must_be_known_of_them():

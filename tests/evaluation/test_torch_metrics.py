@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from posformer.evaluation import evaluate_pairs  # noqa: E402
-from posformer.evaluation.metrics import ExpressionErrors, TeacherForcedExpRate  # noqa: E402
+from posformer.evaluation.torch_metrics import ExpressionErrors, TeacherForcedExpRate  # noqa: E402
 
 TRUTHS = [["a", "b", "c", "d"]] * 5
 GUESSES = [["a", "b", "c", "d"], ["a", "b", "c"], ["a", "x", "c", "y"], ["d"], []]

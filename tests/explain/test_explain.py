@@ -14,16 +14,16 @@ from typer.testing import CliRunner
 
 from posformer.cli import app
 from posformer.explain import ExplainError, coverage, explain, look
-from posformer.explain.heat import colour_bar, heat_over
+from posformer.explain.heatmap import colour_bar, heat_over
 from posformer.explain.lettering import Word, line_height, text_width, words_height
 from posformer.latex import tokenize
-from posformer.model import ModelConfig, RefinementConfig
-from posformer.model.folder import DECODER, ENCODER, ModelFolder, open_folder, write_folder
-from posformer.model.weights import load_model
+from posformer.models import ModelConfig, RefinementConfig
+from posformer.models.checkpoint import load_model
+from posformer.models.model_folder import DECODER, ENCODER, ModelFolder, open_folder, write_folder
 from posformer.runtime import load_runtime
-from posformer.runtime.export import export_model
-from posformer.runtime.pytorch import PyTorchRuntime
-from tiny import random_pictures, tiny_config, tiny_model
+from posformer.runtime.model_export import export_model
+from posformer.runtime.pytorch_runtime import PyTorchRuntime
+from tiny import random_images, tiny_config, tiny_model
 
 TOKENS = tuple(tokenize(r"x^{2}+\frac{a}{1}"))
 STRUCTURE = tuple(token in "^{}" for token in TOKENS)
@@ -34,8 +34,8 @@ def with_refinement(refinement: RefinementConfig | None) -> ModelConfig:
     return replace(config, decoder=replace(config.decoder, refinement=refinement))
 
 
-def picture() -> np.ndarray:
-    return random_pictures(1, [(60, 130)])[0]
+def image() -> np.ndarray:
+    return random_images(1, [(60, 130)])[0]
 
 
 # Numbers
@@ -64,7 +64,7 @@ def test_coverage_is_the_sum_of_what_was_looked_at_before_and_counts():
 )
 def test_what_is_told_is_what_the_refinement_computed(refinement, left_out):
     runtime = PyTorchRuntime(tiny_model(1, with_refinement(refinement)))
-    looking = look(runtime, picture(), TOKENS)
+    looking = look(runtime, image(), TOKENS)
     assert looking.left_out == left_out
     phi = runtime.model.decoder.stack.refinement
     for layer in looking.layers[1:]:
@@ -85,7 +85,7 @@ def test_what_is_told_is_what_the_refinement_computed(refinement, left_out):
 
 def test_both_engines_tell_the_same(tiny_folder):
     one, other = (
-        look(load_runtime(tiny_folder, engine), picture(), TOKENS) for engine in ("onnx", "pytorch")
+        look(load_runtime(tiny_folder, engine), image(), TOKENS) for engine in ("onnx", "pytorch")
     )
     np.testing.assert_allclose(one.probability, other.probability, atol=1e-4)
     assert (one.tokens, one.preferred) == (other.tokens, other.preferred)
@@ -100,10 +100,10 @@ def test_both_engines_tell_the_same(tiny_folder):
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_probabilities_are_those_of_the_search(tiny_folder, direction):
     runtime = load_runtime(tiny_folder)
-    looking = look(runtime, picture(), TOKENS, direction)
+    looking = look(runtime, image(), TOKENS, direction)
     words, written = runtime.vocabulary, TOKENS if direction == "forward" else TOKENS[::-1]
     assert looking.tokens == written
-    step_model = runtime.encode([picture()])
+    step_model = runtime.encode([image()])
     state, last = step_model.start(), words.sos if direction == "forward" else words.eos
     for token, probability, preferred in zip(
         written, looking.probability, looking.preferred, strict=True
@@ -115,28 +115,28 @@ def test_probabilities_are_those_of_the_search(tiny_folder, direction):
         assert preferred == (words.decode([best])[0] if best > words.eos else "")
 
 
-def test_maps_lie_on_the_picture(tiny_folder):
-    looking = look(load_runtime(tiny_folder), picture(), TOKENS)
+def test_maps_lie_on_the_image(tiny_folder):
+    looking = look(load_runtime(tiny_folder), image(), TOKENS)
     for layer in looking.layers:
         tokens, _, rows, columns = layer.after.shape
         assert tokens == len(TOKENS)
-        assert looking.picture.shape == (16 * rows, 16 * columns)
+        assert looking.image.shape == (16 * rows, 16 * columns)
         assert layer.after.sum(axis=(2, 3)) == pytest.approx(1, abs=1e-4)
 
 
 def test_what_a_model_cannot_write_is_refused(tiny_folder):
     runtime = load_runtime(tiny_folder)
     with pytest.raises(ExplainError, match=r"mine: \\sum \(token 2\) is not in the vocabulary"):
-        look(runtime, picture(), ["x", r"\sum"], name="mine")
+        look(runtime, image(), ["x", r"\sum"], name="mine")
     with pytest.raises(ExplainError, match="no symbols"):
-        look(runtime, picture(), [])
+        look(runtime, image(), [])
     config = tiny_config()
     one_way = replace(config, decoder=replace(config.decoder, directions="forward"))
     with pytest.raises(ExplainError, match="left to right only"):
-        look(PyTorchRuntime(tiny_model(1, one_way)), picture(), TOKENS, "backward")
+        look(PyTorchRuntime(tiny_model(1, one_way)), image(), TOKENS, "backward")
 
 
-# Pictures
+# Images
 
 
 def test_heat_colours_where_it_is_and_leaves_the_rest_pale():
@@ -200,13 +200,13 @@ def test_an_earlier_explanation_is_replaced(tiny_folder, formula, tmp_path):
 
 def test_two_models_write_the_same_side_by_side(tiny_folder, formula, tmp_path):
     config = with_refinement(None)
-    other = replace(config, picture=replace(config.picture, scale=0.5))
+    other = replace(config, image=replace(config.image, scale=0.5))
     export_model(tiny_model(5, other), tmp_path / "bttr")
     found = explain(formula, tmp_path / "out", model=tiny_folder, against=tmp_path / "bttr")
     (section,) = found.sections
     one, two = section.lookings
     assert one.tokens == two.tokens
-    assert one.picture.size > two.picture.size
+    assert one.image.size > two.image.size
     assert (one.model, two.model) == ("tiny", "bttr")
     assert section.readings[0] == section.written
     names = {file.name for file in (tmp_path / "out").iterdir()}
@@ -260,7 +260,7 @@ def test_a_model_that_does_not_tell_still_shows_what_it_read(tiny_folder, formul
     found = explain(formula, tmp_path / "out", model=silent.path, latex="x+1")
     assert "does not tell where it looks" in found.notes[0]
     names = {file.name for file in (tmp_path / "out").iterdir()}
-    assert "picture.png" in names and "attention.gif" not in names
+    assert "image.png" in names and "attention.gif" not in names
     assert "<td><code>x</code>" in found.page.read_text(encoding="utf-8")
 
 
@@ -286,11 +286,11 @@ def test_explain_command(tiny_folder, formula, tmp_path):
 
 def test_a_checkpoint_can_be_looked_into_as_well(tiny_folder, formula, tmp_path):
     model = load_model(tiny_folder)
-    recipe = {"name": "tiny", "model": model.config.to_dict()}
-    words = list(model.vocabulary.words)
+    config = {"name": "tiny", "model": model.config.to_dict()}
+    words = list(model.vocabulary.tokens)
     state = {f"model.{name}": value for name, value in model.state_dict().items()}
     torch.save(
-        {"state_dict": state, "posformer": {"recipe": recipe, "words": words}},
+        {"state_dict": state, "posformer": {"config": config, "tokens": words}},
         tmp_path / "last.ckpt",
     )
     found = explain(formula, tmp_path / "out", model=tmp_path / "last.ckpt", latex="x")

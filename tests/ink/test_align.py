@@ -26,7 +26,7 @@ def test_repeated_symbols_are_told_apart_by_their_ids() -> None:
     ]
 
 
-def test_strokes_come_in_the_pixels_of_the_crohme_picture() -> None:
+def test_strokes_come_in_the_pixels_of_the_crohme_image() -> None:
     ink = align(read_inkml(fraction_ink(), "one"), ["x"])
     points = np.concatenate(ink.strokes)
     assert points.dtype == np.float32
@@ -76,8 +76,8 @@ def test_structure_and_the_brackets_of_a_root_have_no_ink() -> None:
 
 
 def test_nearly_every_token_of_crohme_finds_its_ink(crohme_zip: Path, crohme_ink_zip: Path) -> None:
-    with zipfile.ZipFile(crohme_zip) as pictures, zipfile.ZipFile(crohme_ink_zip) as inks:
-        lines = pictures.read("data/train/caption.txt").decode().splitlines()
+    with zipfile.ZipFile(crohme_zip) as images, zipfile.ZipFile(crohme_ink_zip) as inks:
+        lines = images.read("data/train/caption.txt").decode().splitlines()
         captions = {line.split()[0]: tuple(line.split()[1:]) for line in lines}
         files = {PurePosixPath(name).stem: name for name in inks.namelist()}
         found = []

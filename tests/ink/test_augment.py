@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from writing import aligned, stroke
 
 from posformer.errors import PosformerError
-from posformer.ink import AlignedInk, RenderStyle, StrokeAugmentation
+from posformer.ink import AlignedInk, RenderStyle
+from posformer.ink.augmentation import StrokeAugmentation
 
 NONE = StrokeAugmentation().scaled(0)
 EXPRESSION = aligned("a + b ^ { 2 } = c d e")

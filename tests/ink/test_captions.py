@@ -93,8 +93,8 @@ def test_ink_that_says_nothing_sensible_is_refused_by_name(
 
 
 def test_captions_of_crohme_are_reproduced(crohme_zip: Path, crohme_ink_zip: Path) -> None:
-    with zipfile.ZipFile(crohme_zip) as pictures, zipfile.ZipFile(crohme_ink_zip) as inks:
-        lines = pictures.read("data/2014/caption.txt").decode().splitlines()
+    with zipfile.ZipFile(crohme_zip) as images, zipfile.ZipFile(crohme_ink_zip) as inks:
+        lines = images.read("data/2014/caption.txt").decode().splitlines()
         captions = {line.split()[0]: tuple(line.split()[1:]) for line in lines}
         files = [name for name in inks.namelist() if "/2014/" in name and name.endswith("inkml")]
         same = [

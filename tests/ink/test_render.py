@@ -1,4 +1,4 @@
-"""Drawing strokes the way CROHME's pictures were drawn."""
+"""Sample strokes the way CROHME's images were drawn."""
 
 import io
 import zipfile
@@ -17,11 +17,11 @@ from posformer.ink import (
     RenderError,
     RenderStyle,
     natural_scale,
-    picture_strokes,
     read_inkml,
     render,
     render_aligned,
     rendered_size,
+    strokes_in_pixels,
 )
 
 points = st.tuples(st.floats(-500, 500, width=32), st.floats(-500, 500, width=32))
@@ -39,11 +39,11 @@ styles = st.builds(
 
 
 def test_a_point_is_a_square_of_the_pen_inside_the_margin() -> None:
-    picture = render([stroke((5.7, 3.2))])
-    assert picture.shape == (26, 26)
-    rows, columns = np.nonzero(picture)
+    image = render([stroke((5.7, 3.2))])
+    assert image.shape == (26, 26)
+    rows, columns = np.nonzero(image)
     assert (rows.min(), rows.max(), columns.min(), columns.max()) == (12, 14, 12, 14)
-    assert set(np.unique(picture)) == {0, 255}
+    assert set(np.unique(image)) == {0, 255}
 
 
 def test_lines_round_half_a_pixel_away_from_where_they_start() -> None:
@@ -56,9 +56,9 @@ def test_lines_round_half_a_pixel_away_from_where_they_start() -> None:
 
 def test_no_line_is_drawn_between_strokes() -> None:
     style = RenderStyle(margin=(0, 0), pen_width=1)
-    picture = render([stroke((0, 0), (0, 2)), stroke((10, 0), (10, 2))], style)
-    assert not picture[:, 1:10].any()
-    assert (np.count_nonzero(picture[:, 0]), np.count_nonzero(picture[:, 10])) == (3, 3)
+    image = render([stroke((0, 0), (0, 2)), stroke((10, 0), (10, 2))], style)
+    assert not image[:, 1:10].any()
+    assert (np.count_nonzero(image[:, 0]), np.count_nonzero(image[:, 10])) == (3, 3)
 
 
 @settings(deadline=None)
@@ -74,38 +74,38 @@ def test_the_size_is_known_before_anything_is_drawn(
 def test_the_margin_is_empty_and_the_ink_touches_it(
     strokes: list[np.ndarray], pen: int, margin: int
 ) -> None:
-    picture = render(strokes, RenderStyle(margin=(margin, margin), pen_width=pen))
-    rows, columns = np.nonzero(picture)
-    height, width = picture.shape
+    image = render(strokes, RenderStyle(margin=(margin, margin), pen_width=pen))
+    rows, columns = np.nonzero(image)
+    height, width = image.shape
     assert (rows.min(), columns.min()) == (margin, margin)
     assert (rows.max(), columns.max()) == (height - margin - 1, width - margin - 1)
 
 
 def test_a_thinned_stroke_is_as_long_and_has_lost_its_outer_pixels() -> None:
     line = [np.array([(0.0, 0.0), (40.0, 0.0)])]
-    picture = render(line, RenderStyle(margin=(0, 0), pen_width=5, thinned=1))
-    assert picture.shape == (5, 45)
-    assert picture[:, 5:40].any(axis=1).tolist() == [False, True, True, True, False]
+    image = render(line, RenderStyle(margin=(0, 0), pen_width=5, thinned=1))
+    assert image.shape == (5, 45)
+    assert image[:, 5:40].any(axis=1).tolist() == [False, True, True, True, False]
 
 
 def test_boxes_hold_exactly_the_ink_of_their_tokens() -> None:
     ink = aligned("a + b ^ { 2 }")
-    picture, boxes = render_aligned(ink)
+    image, boxes = render_aligned(ink)
     for place, members in enumerate(ink.alignment):
         if not members:
             assert np.isnan(boxes[place]).all()
             continue
         left, top, right, bottom = boxes[place].astype(int)
-        inside = picture[top:bottom, left:right]
+        inside = image[top:bottom, left:right]
         assert inside.any(axis=0).all()
         assert inside.any(axis=1).all()
     kept = boxes[~np.isnan(boxes[:, 0])].astype(int)
     for left, top, right, bottom in kept:
-        picture[top:bottom, left:right] = 0
-    assert not picture.any()
+        image[top:bottom, left:right] = 0
+    assert not image.any()
 
 
-def test_boxes_shrink_with_the_picture() -> None:
+def test_boxes_shrink_with_the_image() -> None:
     ink = aligned("a + b")
     whole, boxes = render_aligned(ink)
     half, half_boxes = render_aligned(ink, RenderStyle(scale=0.5))
@@ -118,38 +118,38 @@ def test_ink_of_any_unit_comes_to_the_same_size() -> None:
     large = [points * 100 for points in small]
     tiny = [points.astype(np.float64) / 1000 for points in small]
     assert natural_scale(small) == pytest.approx(28 / 41)
-    assert rendered_size(picture_strokes(large)) == rendered_size(picture_strokes(small))
-    assert rendered_size(picture_strokes(tiny)) == rendered_size(picture_strokes(small))
+    assert rendered_size(strokes_in_pixels(large)) == rendered_size(strokes_in_pixels(small))
+    assert rendered_size(strokes_in_pixels(tiny)) == rendered_size(strokes_in_pixels(small))
 
 
 def test_a_minus_sign_alone_does_not_become_a_beam() -> None:
-    _, width = rendered_size(picture_strokes([stroke((0, 0), (100, 2), (200, 0))]))
+    _, width = rendered_size(strokes_in_pixels([stroke((0, 0), (100, 2), (200, 0))]))
     assert width < 80
 
 
 def test_a_dot_alone_can_be_drawn() -> None:
-    assert render(picture_strokes([stroke((7, 7))])).any()
+    assert render(strokes_in_pixels([stroke((7, 7))])).any()
 
 
 @pytest.mark.parametrize(
     "wrong", [{"scale": 0}, {"margin": (-1, 0)}, {"pen_width": 0}, {"thinned": 3}]
 )
-def test_styles_that_make_no_picture_are_refused(wrong: dict) -> None:
+def test_styles_that_make_no_image_are_refused(wrong: dict) -> None:
     with pytest.raises(RenderError):
         RenderStyle(**wrong)
 
 
-def test_a_picture_larger_than_memory_is_refused() -> None:
+def test_a_image_larger_than_memory_is_refused() -> None:
     with pytest.raises(RenderError, match="too large"):
         render([stroke((0, 0), (1e6, 1e6))])
 
 
-def test_render_command_writes_the_picture(tmp_path: Path) -> None:
+def test_render_command_writes_the_image(tmp_path: Path) -> None:
     (tmp_path / "a.inkml").write_bytes(fraction_ink())
     arguments = ["render", str(tmp_path / "a.inkml"), str(tmp_path / "a.png"), "--margin", "4"]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     ink = read_inkml(tmp_path / "a.inkml")
-    expected = render(picture_strokes(ink.strokes), RenderStyle(margin=(4, 4)))
+    expected = render(strokes_in_pixels(ink.strokes), RenderStyle(margin=(4, 4)))
     assert (np.asarray(Image.open(tmp_path / "a.png")) == expected).all()
 
 
@@ -162,16 +162,16 @@ def test_render_command_names_what_it_cannot_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("split", ["train", "2014", "2016"])
-def test_pictures_of_crohme_are_drawn_again_pixel_for_pixel(
+def test_images_of_crohme_are_drawn_again_pixel_for_pixel(
     crohme_zip: Path, crohme_ink_zip: Path, split: str
 ) -> None:
-    with zipfile.ZipFile(crohme_zip) as pictures, zipfile.ZipFile(crohme_ink_zip) as inks:
-        known = set(pictures.namelist())
+    with zipfile.ZipFile(crohme_zip) as images, zipfile.ZipFile(crohme_ink_zip) as inks:
+        known = set(images.namelist())
         files = [name for name in inks.namelist() if f"/{split}/" in name]
         pairs = [(file, f"data/{split}/img/{PurePosixPath(file).stem}.bmp") for file in files]
         same = []
         for file, bitmap in [pair for pair in pairs if pair[1] in known][::60]:
-            real = np.asarray(Image.open(io.BytesIO(pictures.read(bitmap))))
-            drawn = render(picture_strokes(read_inkml(inks.read(file), file).strokes))
+            real = np.asarray(Image.open(io.BytesIO(images.read(bitmap))))
+            drawn = render(strokes_in_pixels(read_inkml(inks.read(file), file).strokes))
             same.append(drawn.shape == real.shape and bool(((drawn > 0) == (real > 0)).all()))
     assert sum(same) / len(same) > 0.95

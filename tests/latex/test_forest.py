@@ -21,7 +21,7 @@ from posformer.latex import (
     normalize,
     tokenize,
 )
-from posformer.latex.drawing import forest_records, forest_table
+from posformer.latex.forest_drawing import forest_records, forest_table
 
 
 def identifiers(latex: str, **options: object) -> list[str]:
@@ -296,7 +296,7 @@ def test_the_authors_program_gives_the_same_numbers(reference: Path) -> None:
         assert arrays["position_target"][row, :size].tolist() == positions
 
 
-# Drawing
+# Sample
 
 
 def drawn(latex: str) -> list[str]:

@@ -18,7 +18,7 @@ def vocabulary() -> Vocabulary:
 def test_words_follow_the_three_special_ones(vocabulary: Vocabulary) -> None:
     assert (vocabulary.pad, vocabulary.sos, vocabulary.eos) == (0, 1, 2)
     assert len(vocabulary) == len(WORDS) + 3
-    assert vocabulary.words == tuple(WORDS)
+    assert vocabulary.tokens == tuple(WORDS)
     assert list(vocabulary) == WORDS
     assert vocabulary.index("+") == 3
     assert "x" in vocabulary
@@ -28,7 +28,7 @@ def test_words_follow_the_three_special_ones(vocabulary: Vocabulary) -> None:
 
 def test_words_of_captions_are_sorted_by_code_point() -> None:
     vocabulary = Vocabulary.from_captions([["x", "a", "Z"], [r"\pi", "x", "1", "α"]])
-    assert vocabulary.words == ("1", "Z", r"\pi", "a", "x", "α")
+    assert vocabulary.tokens == ("1", "Z", r"\pi", "a", "x", "α")
 
 
 def test_encoding_and_decoding_are_inverse(vocabulary: Vocabulary) -> None:
@@ -71,7 +71,7 @@ def test_a_saved_vocabulary_comes_back(vocabulary: Vocabulary, tmp_path: Path) -
 def test_files_of_windows_editors_are_read(tmp_path: Path) -> None:
     path = tmp_path / "vocabulary.txt"
     path.write_bytes("\ufeffx\r\nπ\r\n".encode())
-    assert Vocabulary.load(path).words == ("x", "π")
+    assert Vocabulary.load(path).tokens == ("x", "π")
 
 
 def test_an_empty_vocabulary_comes_back(tmp_path: Path) -> None:
@@ -109,9 +109,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_growing_keeps_numbers(vocabulary: Vocabulary) -> None:
     larger = vocabulary.extended(["y", "x", "a", "y"])
-    assert larger.words == (*WORDS, "y", "a")
+    assert larger.tokens == (*WORDS, "y", "a")
     assert all(larger.index(word) == vocabulary.index(word) for word in vocabulary)
-    assert vocabulary.words == tuple(WORDS)
+    assert vocabulary.tokens == tuple(WORDS)
 
 
 def test_equal_words_are_equal_vocabularies(vocabulary: Vocabulary) -> None:
@@ -124,4 +124,4 @@ def test_equal_words_are_equal_vocabularies(vocabulary: Vocabulary) -> None:
 def test_the_dictionary_of_crohme_has_113_words(reference: Path) -> None:
     vocabulary = Vocabulary.load(reference / "crohme_dictionary.txt")
     assert len(vocabulary) == 113
-    assert list(vocabulary.words) == sorted(vocabulary.words)
+    assert list(vocabulary.tokens) == sorted(vocabulary.tokens)

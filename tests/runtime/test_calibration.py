@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from posformer.model import ConfigError
-from posformer.model.folder import open_folder
+from posformer.models import ConfigError
+from posformer.models.model_folder import open_folder
 from posformer.runtime import load_runtime
 from posformer.runtime.calibration import (
     Calibration,

@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posformer.data import open_pictures
+from posformer.data import open_images
 from posformer.latex import Vocabulary
-from posformer.model import ModelConfig, RefinementConfig
-from posformer.model.folder import ModelError
-from posformer.model.public_checkpoint import load_public_checkpoint
-from posformer.model.weights import load_model, save_model
-from posformer.runtime import load_runtime, read_pictures, search_options
-from posformer.runtime import onnx as onnx_engine
-from posformer.runtime.export import export_model
-from posformer.runtime.onnx import OnnxRuntime
-from posformer.runtime.pytorch import PyTorchRuntime
-from posformer.search import Hypothesis, SearchOptions, search
-from tiny import VOCABULARY, random_pictures, tiny_config, tiny_model
+from posformer.models import ModelConfig, RefinementConfig
+from posformer.models.checkpoint import load_model, save_model
+from posformer.models.model_folder import ModelError
+from posformer.models.public_checkpoint import load_public_checkpoint
+from posformer.runtime import decode_images, load_runtime, search_options
+from posformer.runtime import onnx_runtime as onnx_engine
+from posformer.runtime.model_export import export_model
+from posformer.runtime.onnx_runtime import OnnxRuntime
+from posformer.runtime.pytorch_runtime import PyTorchRuntime
+from posformer.search import DecodingOptions, Hypothesis, search
+from tiny import VOCABULARY, random_images, tiny_config, tiny_model
 
 SIZES = [(40, 90), (33, 120), (70, 50), (16, 16), (90, 200)]
 TOLERANCE = 1e-3
@@ -57,41 +57,40 @@ def agree(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
         assert scores == pytest.approx([best.score for best in other], abs=TOLERANCE)
 
 
-def options_for(runtime: OnnxRuntime | PyTorchRuntime, **changes: object) -> SearchOptions:
+def options_for(runtime: OnnxRuntime | PyTorchRuntime, **changes: object) -> DecodingOptions:
     return replace(search_options(runtime.config, **changes), max_length=24)
 
 
 @pytest.mark.parametrize("search", [{"greedy": True}, {"beam": 4, "top_k": 3}], ids=str)
-def test_both_find_the_same_in_random_pictures(engines, search):
-    pictures = random_pictures(2, SIZES)
-    one, other = (read_pictures(each, pictures, options_for(each, **search)) for each in engines)
+def test_both_find_the_same_in_random_images(engines, search):
+    images = random_images(2, SIZES)
+    one, other = (decode_images(each, images, options_for(each, **search)) for each in engines)
     agree(one, other)
 
 
-def test_both_find_the_same_in_real_pictures(engines, crohme_zip):
-    source = open_pictures(crohme_zip, "2014")
-    pictures = [source.picture(number) for number in range(0, 60, 10)]
-    one, other = (read_pictures(each, pictures, options_for(each, beam=3)) for each in engines)
+def test_both_find_the_same_in_real_images(engines, crohme_zip):
+    source = open_images(crohme_zip, "2014")
+    images = [source.image(number) for number in range(0, 60, 10)]
+    one, other = (decode_images(each, images, options_for(each, beam=3)) for each in engines)
     agree(one, other)
 
 
-def test_a_picture_alone_and_among_others_reads_the_same(engines):
-    pictures = random_pictures(3, SIZES)
+def test_a_image_alone_and_among_others_reads_the_same(engines):
+    images = random_images(3, SIZES)
     for runtime in engines:
         options = options_for(runtime, beam=3)
         words = runtime.vocabulary
-        together = search(runtime.encode(pictures), options, words.sos, words.eos, len(pictures))
+        together = search(runtime.encode(images), options, words.sos, words.eos, len(images))
         alone = [
-            search(runtime.encode([picture]), options, words.sos, words.eos, 1)[0]
-            for picture in pictures
+            search(runtime.encode([image]), options, words.sos, words.eos, 1)[0] for image in images
         ]
         agree(together, alone)
 
 
 def test_both_look_at_the_same_places(engines):
-    pictures = random_pictures(4, [(48, 80)])
+    images = random_images(4, [(48, 80)])
     tokens = np.random.default_rng(0).integers(1, len(VOCABULARY), (1, 2, 7))
-    one, other = (runtime.encode(pictures).attention(tokens) for runtime in engines)
+    one, other = (runtime.encode(images).attention(tokens) for runtime in engines)
     config = engines[0].config.decoder
     assert len(one) == len(other) == config.layers
     for number, (ours, theirs) in enumerate(zip(one, other, strict=True)):
@@ -111,7 +110,7 @@ def test_both_look_at_the_same_places(engines):
 
 def test_feeding_at_once_and_step_by_step_is_the_same(engines):
     _, onnx = engines
-    model = onnx.encode(random_pictures(5, SIZES[:2]))
+    model = onnx.encode(random_images(5, SIZES[:2]))
     tokens = np.random.default_rng(1).integers(1, len(VOCABULARY), (2, 3, 9))
     whole, _ = model.step(tokens, model.start())
     state, parts = model.start(), []
@@ -124,7 +123,7 @@ def test_feeding_at_once_and_step_by_step_is_the_same(engines):
 
 def test_long_sequences_go_in_pieces_that_memory_holds(engines, monkeypatch):
     _, onnx = engines
-    model = onnx.encode(random_pictures(5, SIZES[:2]))
+    model = onnx.encode(random_images(5, SIZES[:2]))
     tokens = np.random.default_rng(1).integers(1, len(VOCABULARY), (2, 3, 9))
     whole, _ = model.step(tokens, model.start())
     calls = []
@@ -137,38 +136,38 @@ def test_long_sequences_go_in_pieces_that_memory_holds(engines, monkeypatch):
 
 
 def test_nonsense_cannot_go_on_for_ever(engines):
-    (picture,) = random_pictures(8, [(32, 32)])
+    (image,) = random_images(8, [(32, 32)])
     for runtime in engines:
         options = search_options(runtime.config, beam=2)
-        ((best,),) = read_pictures(runtime, [picture], options)
+        ((best,),) = decode_images(runtime, [image], options)
         assert len(best.tokens) <= 24 + 2 * 4
 
 
-def test_rows_and_pictures_can_be_chosen(engines):
+def test_rows_and_images_can_be_chosen(engines):
     _, onnx = engines
-    pictures = random_pictures(6, SIZES[:3])
-    model = onnx.encode(pictures)
+    images = random_images(6, SIZES[:3])
+    model = onnx.encode(images)
     tokens = np.random.default_rng(2).integers(1, len(VOCABULARY), (3, 2, 5))
     _, state = model.step(tokens[..., :4], model.start())
     state = model.select(state, np.array([2, 0]), np.array([[1, 1, 0], [0, 1, 1]]))
     state = model.select(state, np.array([1, 0]), np.array([[1], [2]]))
     scores, _ = model.step(tokens[[0, 2], :1, 4:], state)
-    for row, (picture, parent) in enumerate([(0, 1), (2, 0)]):
-        alone = onnx.encode([pictures[picture]])
-        sequence = np.append(tokens[picture, parent, :4], tokens[picture, 0, 4])
+    for row, (image, parent) in enumerate([(0, 1), (2, 0)]):
+        alone = onnx.encode([images[image]])
+        sequence = np.append(tokens[image, parent, :4], tokens[image, 0, 4])
         expected, _ = alone.step(sequence[None, None], alone.start())
         np.testing.assert_allclose(scores[row, 0, 0], expected[0, 0, -1], atol=1e-4)
 
 
 def test_threads_share_a_model(engines):
     _, onnx = engines
-    pictures = random_pictures(7, SIZES)
+    images = random_images(7, SIZES)
     options = options_for(onnx, beam=3)
-    expected = [read_pictures(onnx, [picture], options) for picture in pictures]
+    expected = [decode_images(onnx, [image], options) for image in images]
     found: dict[int, list] = {}
 
     def work(number: int) -> None:
-        found[number] = [read_pictures(onnx, [picture], options) for picture in pictures]
+        found[number] = [decode_images(onnx, [image], options) for image in images]
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -191,9 +190,9 @@ def test_the_authors_answers_come_out_of_onnx_runtime(reference: Path, tmp_path:
         images, masks = stored["img"], stored["mask"]
     for image, mask, answer in zip(images, masks, answers["beam_single_size10"], strict=True):
         inside = image[0][: (~mask).any(1).sum(), : (~mask).any(0).sum()]
-        picture = np.round(inside * 255).astype(np.uint8)
-        options = SearchOptions(beam=10, max_length=40)
-        ((best,),) = search(runtime.encode([picture]), options, 1, 2, 1)
+        image = np.round(inside * 255).astype(np.uint8)
+        options = DecodingOptions(beam=10, max_length=40)
+        ((best,),) = search(runtime.encode([image]), options, 1, 2, 1)
         assert list(best.tokens) == answer["seq"]
         assert best.score == pytest.approx(answer["score"], abs=TOLERANCE)
 

@@ -10,13 +10,13 @@ import torch
 from typer.testing import CliRunner
 
 from posformer.cli import app
-from posformer.model.folder import ModelError, open_folder
-from posformer.model.weights import load_model
-from posformer.runtime import export
-from posformer.runtime.export import export_model, largest_difference
-from posformer.runtime.onnx import OnnxRuntime
-from posformer.runtime.pytorch import PyTorchRuntime
-from tiny import VOCABULARY, random_pictures, tiny_config, tiny_model
+from posformer.models.checkpoint import load_model
+from posformer.models.model_folder import ModelError, open_folder
+from posformer.runtime import model_export as export
+from posformer.runtime.model_export import export_model, largest_difference
+from posformer.runtime.onnx_runtime import OnnxRuntime
+from posformer.runtime.pytorch_runtime import PyTorchRuntime
+from tiny import VOCABULARY, random_images, tiny_config, tiny_model
 
 
 def test_a_model_folder_is_complete(tmp_path):
@@ -54,7 +54,7 @@ def test_sizes_are_free(tmp_path):
     folder, _ = export_model(tiny_model(), tmp_path / "model")
     session = onnxruntime.InferenceSession(folder.file("decoder.onnx"))
     shapes = {given.name: given.shape for given in session.get_inputs()}
-    assert shapes["tokens"] == ["pictures", "rows", "steps"]
+    assert shapes["tokens"] == ["images", "rows", "steps"]
     assert shapes["past_keys.0"] == ["old rows", 4, "past", 8]
 
 
@@ -70,11 +70,11 @@ def test_half_precision_halves_the_files_and_changes_no_number(tmp_path):
     assert difference < 1e-4
     rounded = PyTorchRuntime(load_model(half.path))
     assert largest_difference(rounded, OnnxRuntime(half)) < 1e-4
-    (picture,) = random_pictures(0, [(40, 60)])
+    (image,) = random_images(0, [(40, 60)])
     tokens = np.full((1, 1, 4), 5)
     scores = []
     for folder in (full, half):
-        step_model = OnnxRuntime(folder).encode([picture])
+        step_model = OnnxRuntime(folder).encode([image])
         scores.append(step_model.step(tokens, step_model.start())[0])
     assert 0 < np.abs(scores[0] - scores[1]).max() < 0.05
 
@@ -119,12 +119,12 @@ def test_export_command(tmp_path):
     assert open_folder(tmp_path / "two").info == {"data": "made up"}
 
 
-def test_a_model_can_be_given_its_pictures_larger_than_in_training(tiny_folder, tmp_path):
+def test_a_model_can_be_given_its_images_larger_than_in_training(tiny_folder, tmp_path):
     code, output = run("export", tiny_folder, tmp_path / "larger", "--scale", "0.9")
     assert code == 0, output
     before, after = open_folder(tiny_folder).config, open_folder(tmp_path / "larger").config
-    assert after.picture.scale == 0.9
-    assert replace(after, picture=before.picture) == before
+    assert after.image.scale == 0.9
+    assert replace(after, image=before.image) == before
 
 
 def test_export_refuses_what_is_no_model(tmp_path):
@@ -140,8 +140,8 @@ def test_a_checkpoint_of_training_is_exported(tmp_path):
     checkpoint = {
         "state_dict": {f"model.{name}": value for name, value in model.state_dict().items()},
         "posformer": {
-            "recipe": {"name": "tiny", "model": model.config.to_dict()},
-            "words": list(VOCABULARY.words),
+            "config": {"name": "tiny", "model": model.config.to_dict()},
+            "tokens": list(VOCABULARY.tokens),
             "seen": 640,
         },
         "epoch": 3,
@@ -150,7 +150,7 @@ def test_a_checkpoint_of_training_is_exported(tmp_path):
     code, _ = run("export", tmp_path / "last.ckpt", tmp_path / "out")
     assert code == 0
     known = open_folder(tmp_path / "out").info
-    assert known == {"recipe": "tiny", "used_ink": False, "examples_seen": 640, "epoch": 3}
+    assert known == {"config": "tiny", "used_ink": False, "examples_seen": 640, "epoch": 3}
 
 
 def test_import_checkpoint_command(reference, tmp_path, monkeypatch):

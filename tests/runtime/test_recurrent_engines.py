@@ -6,13 +6,13 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from posformer.model.weights import load_model
-from posformer.runtime import load_runtime, read_pictures, search_options
-from posformer.runtime.export import export_model, largest_difference
-from posformer.runtime.onnx import OnnxRuntime
-from posformer.runtime.pytorch import PyTorchRuntime
+from posformer.models.checkpoint import load_model
+from posformer.runtime import decode_images, load_runtime, search_options
+from posformer.runtime.model_export import export_model, largest_difference
+from posformer.runtime.onnx_runtime import OnnxRuntime
+from posformer.runtime.pytorch_runtime import PyTorchRuntime
 from posformer.search import search
-from tiny import VOCABULARY, random_pictures, tiny_recurrent
+from tiny import VOCABULARY, random_images, tiny_recurrent
 
 SIZES = [(40, 90), (33, 120), (70, 50), (16, 16), (90, 200)]
 
@@ -34,10 +34,9 @@ def engines(folder: Path) -> Engines:
 
 @pytest.mark.parametrize("how", [{"greedy": True}, {"beam": 4, "top_k": 3}], ids=str)
 def test_both_find_the_same(engines: Engines, how: dict) -> None:
-    pictures = random_pictures(2, SIZES)
+    images = random_images(2, SIZES)
     one, other = (
-        read_pictures(runtime, pictures, search_options(runtime.config, **how))
-        for runtime in engines
+        decode_images(runtime, images, search_options(runtime.config, **how)) for runtime in engines
     )
     for ours, theirs in zip(one, other, strict=True):
         assert [best.tokens for best in ours] == [best.tokens for best in theirs]
@@ -50,35 +49,35 @@ def test_search_goes_from_left_to_right_alone(engines: Engines) -> None:
     assert (options.directions, options.rescore) == ("forward", False)
 
 
-def test_a_picture_alone_and_among_others_reads_the_same(engines: Engines) -> None:
-    pictures = random_pictures(3, SIZES)
+def test_a_image_alone_and_among_others_reads_the_same(engines: Engines) -> None:
+    images = random_images(3, SIZES)
     words = VOCABULARY
     for runtime in engines:
         options = search_options(runtime.config, beam=3)
-        together = search(runtime.encode(pictures), options, words.sos, words.eos, len(pictures))
-        for picture, among in zip(pictures, together, strict=True):
-            (alone,) = search(runtime.encode([picture]), options, words.sos, words.eos, 1)
+        together = search(runtime.encode(images), options, words.sos, words.eos, len(images))
+        for image, among in zip(images, together, strict=True):
+            (alone,) = search(runtime.encode([image]), options, words.sos, words.eos, 1)
             assert [best.tokens for best in alone] == [best.tokens for best in among]
 
 
 def test_both_look_at_the_same_places(engines: Engines) -> None:
-    pictures = random_pictures(4, SIZES[:2])
+    images = random_images(4, SIZES[:2])
     tokens = np.random.default_rng(0).integers(1, len(VOCABULARY), (2, 3, 7))
-    (one,), (other,) = (runtime.encode(pictures).attention(tokens) for runtime in engines)
+    (one,), (other,) = (runtime.encode(images).attention(tokens) for runtime in engines)
     assert one.weights.shape[:4] == (2, 3, 7, 1)
     np.testing.assert_allclose(one.weights, other.weights, atol=1e-4)
     assert other.raw is not None and other.correction is None
     np.testing.assert_allclose(other.raw, other.weights)
 
 
-def test_pictures_can_be_chosen_before_the_first_token(engines: Engines) -> None:
-    pictures = random_pictures(6, SIZES[:3])
+def test_images_can_be_chosen_before_the_first_token(engines: Engines) -> None:
+    images = random_images(6, SIZES[:3])
     tokens = np.full((1, 2, 3), 5)
     for runtime in engines:
-        model = runtime.encode(pictures)
+        model = runtime.encode(images)
         state = model.select(model.start(), np.array([2]), np.array([[0]]))
         chosen, _ = model.step(tokens, state)
-        alone = runtime.encode(pictures[2:])
+        alone = runtime.encode(images[2:])
         expected, _ = alone.step(tokens, alone.start())
         np.testing.assert_allclose(chosen, expected, atol=1e-4)
 
@@ -86,7 +85,7 @@ def test_pictures_can_be_chosen_before_the_first_token(engines: Engines) -> None
 def test_the_graph_tells_what_it_takes(folder: Path) -> None:
     session = onnxruntime.InferenceSession(folder / "decoder.onnx")
     shapes = {given.name: given.shape for given in session.get_inputs()}
-    assert shapes["tokens"] == ["pictures", "rows", 1]
+    assert shapes["tokens"] == ["images", "rows", 1]
     assert shapes["hidden"] == ["old rows", 24]
     assert not any("position" in name for name in shapes)
 

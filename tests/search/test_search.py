@@ -17,13 +17,13 @@ from toys import (
     score,
 )
 
-from posformer.search import Hypothesis, SearchOptions, greedy, search
+from posformer.search import DecodingOptions, Hypothesis, greedy, search
 from posformer.search.beam import Direction, decode
 
 
-def run(model, pictures=None, **options):
-    pictures = model.pictures if pictures is None else pictures
-    return search(model, SearchOptions(**options), SOS, EOS, pictures, PAD)
+def run(model, images=None, **options):
+    images = model.images if images is None else images
+    return search(model, DecodingOptions(**options), SOS, EOS, images, PAD)
 
 
 def assert_same(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> None:
@@ -40,7 +40,7 @@ def assert_same(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> N
 @pytest.mark.parametrize("power", [0.0, 0.7, 1.0])
 def test_a_beam_as_wide_as_the_space_finds_the_true_ranking(seed, power):
     words, max_length = 3, 3
-    model = RandomDecoder(seed, pictures=2, words=words)
+    model = RandomDecoder(seed, images=2, words=words)
     sequences = list(all_sequences(words, max_length))
     found = run(
         model,
@@ -50,31 +50,31 @@ def test_a_beam_as_wide_as_the_space_finds_the_true_ranking(seed, power):
         top_k=len(sequences),
         stopping="certain",
     )
-    for picture in range(2):
+    for image in range(2):
         truth = sorted(
             (
-                score(model, picture, tokens, False, power)
-                + score(model, picture, tokens, True, power),
+                score(model, image, tokens, False, power)
+                + score(model, image, tokens, True, power),
                 tokens,
             )
             for tokens in sequences
         )[::-1]
-        assert [h.tokens for h in found[picture]] == [tokens for _, tokens in truth]
-        assert [h.score for h in found[picture]] == pytest.approx([s for s, _ in truth], abs=1e-5)
+        assert [h.tokens for h in found[image]] == [tokens for _, tokens in truth]
+        assert [h.score for h in found[image]] == pytest.approx([s for s, _ in truth], abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("stopping", ["likely", "certain"])
 @pytest.mark.parametrize("beam", [1, 2, 5])
 def test_every_lane_equals_a_plain_search_of_its_own(seed, stopping, beam):
-    model = RandomDecoder(seed, pictures=3, words=6)
-    options = SearchOptions(beam=beam, max_length=9, stopping=stopping)
+    model = RandomDecoder(seed, images=3, words=6)
+    options = DecodingOptions(beam=beam, max_length=9, stopping=stopping)
     lanes = (Direction(SOS, EOS, reverse=False), Direction(EOS, SOS, reverse=True))
     found = decode(model, options, lanes, 3, PAD)
-    for picture, backward in itertools.product(range(3), (False, True)):
+    for image, backward in itertools.product(range(3), (False, True)):
         horizon = None if stopping == "likely" else 10
-        plain = plain_beam_search(model, picture, backward, beam, 9, 1.0, horizon)
-        pool = found[picture][backward]
+        plain = plain_beam_search(model, image, backward, beam, 9, 1.0, horizon)
+        pool = found[image][backward]
         assert {h.tokens: h.score for h in pool} == pytest.approx(plain, abs=1e-5)
         assert pool == sorted(pool, key=lambda h: -h.score)
 
@@ -82,55 +82,55 @@ def test_every_lane_equals_a_plain_search_of_its_own(seed, stopping, beam):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_stopping_when_certain_changes_nothing(seed, power):
-    model = RandomDecoder(seed, pictures=2, words=5, sharpness=4)
+    model = RandomDecoder(seed, images=2, words=5, sharpness=4)
     found = run(
         model, beam=4, max_length=12, length_power=power, stopping="certain", top_k=8, rescore=False
     )
-    for picture in range(2):
+    for image in range(2):
         whole: dict = {}
         for backward in (False, True):
-            plain = plain_beam_search(model, picture, backward, 4, 12, power, horizon=10**9)
+            plain = plain_beam_search(model, image, backward, 4, 12, power, horizon=10**9)
             for tokens, value in plain.items():
                 whole[tokens] = max(value, whole.get(tokens, -math.inf))
-        assert {h.tokens: h.score for h in found[picture]} == pytest.approx(whole, abs=1e-5)
+        assert {h.tokens: h.score for h in found[image]} == pytest.approx(whole, abs=1e-5)
 
 
 def test_stopping_when_certain_saves_steps_where_sums_are_compared():
-    model = RandomDecoder(3, pictures=2, words=4, sharpness=4)
+    model = RandomDecoder(3, images=2, words=4, sharpness=4)
     run(model, beam=2, max_length=60, length_power=0.0, stopping="certain")
     assert sum(steps == 1 for _, _, steps in model.calls) < 40
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_cached_and_uncached_decoding_agree(seed):
-    model = RandomDecoder(seed, pictures=1 + seed % 4, words=3 + seed)
+    model = RandomDecoder(seed, images=1 + seed % 4, words=3 + seed)
     options = {"beam": 1 + seed, "max_length": 8 + seed, "top_k": 4}
-    assert_same(run(model, **options), run(ForgetfulDecoder(model), model.pictures, **options))
+    assert_same(run(model, **options), run(ForgetfulDecoder(model), model.images, **options))
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("directions", ["both", "forward"])
-def test_a_picture_alone_and_in_a_group_gives_the_same(seed, directions):
-    model = RandomDecoder(seed, pictures=5, words=8)
+def test_a_image_alone_and_in_a_group_gives_the_same(seed, directions):
+    model = RandomDecoder(seed, images=5, words=8)
     options = {"beam": 4, "max_length": 14, "top_k": 3, "directions": directions}
     together = run(model, **options)
-    alone = [run(model.only(picture), **options)[0] for picture in range(5)]
+    alone = [run(model.only(image), **options)[0] for image in range(5)]
     assert_same(together, alone)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_scores_are_those_of_the_definition(seed):
-    model = RandomDecoder(seed, pictures=2, words=7)
-    for picture, hypotheses in enumerate(run(model, beam=5, max_length=10, top_k=10)):
+    model = RandomDecoder(seed, images=2, words=7)
+    for image, hypotheses in enumerate(run(model, beam=5, max_length=10, top_k=10)):
         for h in hypotheses:
-            assert h.forward == pytest.approx(score(model, picture, h.tokens, False), abs=1e-5)
-            assert h.backward == pytest.approx(score(model, picture, h.tokens, True), abs=1e-5)
+            assert h.forward == pytest.approx(score(model, image, h.tokens, False), abs=1e-5)
+            assert h.backward == pytest.approx(score(model, image, h.tokens, True), abs=1e-5)
             assert h.score == pytest.approx(h.forward + h.backward)
 
 
 def test_leaving_out_what_cannot_win_never_loses_a_winner():
     for seed in range(20):
-        model = RandomDecoder(seed, pictures=2, words=4, sharpness=4)
+        model = RandomDecoder(seed, images=2, words=4, sharpness=4)
         many = run(model, beam=6, max_length=6, top_k=12)
         for top_k in (1, 2, 3):
             few = run(model, beam=6, max_length=6, top_k=top_k)
@@ -138,23 +138,23 @@ def test_leaving_out_what_cannot_win_never_loses_a_winner():
 
 
 def test_what_cannot_be_meant_comes_last():
-    def is_sound(tokens: tuple[int, ...]) -> bool:
+    def is_well_formed(tokens: tuple[int, ...]) -> bool:
         return FIRST_WORD not in tokens
 
     for seed in range(20):
-        model = RandomDecoder(seed, pictures=2, words=4)
-        all_of_them = SearchOptions(beam=6, max_length=6, top_k=12)
+        model = RandomDecoder(seed, images=2, words=4)
+        all_of_them = DecodingOptions(beam=6, max_length=6, top_k=12)
         plain = search(model, all_of_them, SOS, EOS, 2, PAD)
-        expected = [sorted(best, key=lambda h: not is_sound(h.tokens)) for best in plain]
+        expected = [sorted(best, key=lambda h: not is_well_formed(h.tokens)) for best in plain]
         for top_k in (1, 3, 12):
-            options = SearchOptions(beam=6, max_length=6, top_k=top_k)
-            found = search(model, options, SOS, EOS, 2, PAD, is_sound)
+            options = DecodingOptions(beam=6, max_length=6, top_k=top_k)
+            found = search(model, options, SOS, EOS, 2, PAD, is_well_formed)
             assert_same(found, [best[:top_k] for best in expected])
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_what_any_view_finds_is_judged_by_all(seed):
-    model = RandomDecoder(seed, pictures=6, words=4)
+    model = RandomDecoder(seed, images=6, words=4)
     by_view = run(model, beam=6, max_length=6, top_k=99)
     for expression, best in enumerate(run(model, beam=6, max_length=6, top_k=99, views=2)):
         views = [2 * expression, 2 * expression + 1]
@@ -169,7 +169,7 @@ def test_what_any_view_finds_is_judged_by_all(seed):
 
 
 def test_greedy_search_gives_the_view_that_scores_best():
-    model = RandomDecoder(0, pictures=6, words=6)
+    model = RandomDecoder(0, images=6, words=6)
     how = {"beam": 1, "max_length": 12, "directions": "forward", "rescore": False}
     alone = [hypotheses[0] for hypotheses in run(model, **how)]
     expected = [max(alone[at : at + 3], key=lambda one: one.score) for at in (0, 3)]
@@ -178,9 +178,9 @@ def test_greedy_search_gives_the_view_that_scores_best():
 
 @pytest.mark.parametrize("seed", range(10))
 def test_greedy_is_a_beam_of_one_from_left_to_right(seed):
-    model = RandomDecoder(seed, pictures=4, words=6)
+    model = RandomDecoder(seed, images=4, words=6)
     lanes = (Direction(SOS, EOS, reverse=False),)
-    options = SearchOptions(
+    options = DecodingOptions(
         beam=1, max_length=12, length_power=0.8, directions="forward", rescore=False
     )
     general = decode(model, options, lanes, 4, PAD)
@@ -191,9 +191,9 @@ def test_greedy_is_a_beam_of_one_from_left_to_right(seed):
 
 
 @pytest.mark.parametrize("max_length", [1, 2, 5])
-def test_no_hypothesis_is_longer_than_allowed_and_every_picture_has_one(max_length):
+def test_no_hypothesis_is_longer_than_allowed_and_every_image_has_one(max_length):
     for seed in range(5):
-        model = RandomDecoder(seed, pictures=3, words=5)
+        model = RandomDecoder(seed, images=3, words=5)
         model.output[:, [SOS, EOS]] -= 5 * np.sign(model.output[:, [SOS, EOS]])
         for beam, directions in ((1, "forward"), (3, "forward"), (3, "both")):
             for hypotheses in run(
@@ -203,7 +203,7 @@ def test_no_hypothesis_is_longer_than_allowed_and_every_picture_has_one(max_leng
 
 
 def test_pad_and_start_and_end_are_never_part_of_a_hypothesis():
-    model = RandomDecoder(1, pictures=3, words=4)
+    model = RandomDecoder(1, images=3, words=4)
     model.output[:, PAD] = 3.0
     for hypotheses in run(model, beam=6, max_length=6, top_k=12):
         assert hypotheses
@@ -218,7 +218,7 @@ def test_hypotheses_are_distinct_and_best_first():
 
 
 def test_ties_are_broken_by_the_smaller_token():
-    model = RandomDecoder(0, pictures=2, words=4)
+    model = RandomDecoder(0, images=2, words=4)
     model.output[:] = 0.0
     found = run(model, beam=3, max_length=2, directions="forward", top_k=3, rescore=False)
     assert found[0] == found[1]
@@ -229,21 +229,21 @@ def test_ties_are_broken_by_the_smaller_token():
 
 
 def test_unknown_scores_are_said_to_be_unknown():
-    model = RandomDecoder(2, pictures=1, words=5)
+    model = RandomDecoder(2, images=1, words=5)
     best = run(model, beam=3, directions="forward", rescore=False, max_length=6)[0][0]
     assert best.backward is None
     assert best.score == best.forward
 
 
-def test_the_two_directions_share_one_call_and_done_pictures_leave():
-    model = RandomDecoder(5, pictures=6, words=5, sharpness=4)
+def test_the_two_directions_share_one_call_and_done_images_leave():
+    model = RandomDecoder(5, images=6, words=5, sharpness=4)
     run(model, beam=4, max_length=30)
     decoding = [shape for shape in model.calls if shape[2] == 1]
     assert decoding[0] == (6, 2, 1)
     assert decoding[1] == (6, 8, 1)
-    pictures = [shape[0] for shape in decoding]
-    assert pictures == sorted(pictures, reverse=True)
-    assert pictures[-1] < 6
+    images = [shape[0] for shape in decoding]
+    assert images == sorted(images, reverse=True)
+    assert images[-1] < 6
     rows = [shape[1] for shape in decoding[1:]]
     assert rows == sorted(rows, reverse=True)
     assert sum(shape[2] > 1 for shape in model.calls) <= 1
@@ -252,15 +252,15 @@ def test_the_two_directions_share_one_call_and_done_pictures_leave():
 def test_fewer_finished_hypotheses_stop_earlier():
     steps = {}
     for finished in (1, 5):
-        models = [RandomDecoder(seed, pictures=1, words=4) for seed in range(10)]
+        models = [RandomDecoder(seed, images=1, words=4) for seed in range(10)]
         for model in models:
             run(model, beam=5, max_length=40, finished=finished)
         steps[finished] = sum(len(model.calls) for model in models)
     assert steps[1] < steps[5]
 
 
-def test_no_pictures_give_no_hypotheses():
-    assert run(RandomDecoder(0, 1, 3), pictures=0) == []
+def test_no_images_give_no_hypotheses():
+    assert run(RandomDecoder(0, 1, 3), images=0) == []
 
 
 @pytest.mark.parametrize(
@@ -277,4 +277,4 @@ def test_no_pictures_give_no_hypotheses():
 )
 def test_options_that_make_no_sense_are_refused_by_name(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        SearchOptions(**wrong)
+        DecodingOptions(**wrong)

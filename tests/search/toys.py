@@ -14,54 +14,54 @@ FIRST_WORD = 3
 
 @dataclass(frozen=True)
 class Memory:
-    pictures: np.ndarray  # which pictures are held
-    hidden: np.ndarray | None  # (pictures, rows, size); None before the first token
+    images: np.ndarray  # which images are held
+    hidden: np.ndarray | None  # (images, rows, size); None before the first token
 
 
 class RandomDecoder:
     """A random recurrent network whose state is carried along."""
 
-    def __init__(self, seed: int, pictures: int, words: int, sharpness: float = 2.0) -> None:
+    def __init__(self, seed: int, images: int, words: int, sharpness: float = 2.0) -> None:
         rng = np.random.default_rng(seed)
         size = 12
         self.recurrent = rng.normal(0, 0.4, (size, size))
         self.embedding = rng.normal(0, 1, (FIRST_WORD + words, size))
-        self.context = rng.normal(0, 1, (pictures, size))
+        self.context = rng.normal(0, 1, (images, size))
         self.output = rng.normal(0, sharpness / np.sqrt(size), (size, FIRST_WORD + words))
         self.calls: list[tuple[int, ...]] = []
 
     @property
-    def pictures(self) -> int:
+    def images(self) -> int:
         return len(self.context)
 
-    def only(self, picture: int) -> RandomDecoder:
-        """The same network, holding one of its pictures."""
+    def only(self, image: int) -> RandomDecoder:
+        """The same network, holding one of its images."""
         alone = object.__new__(type(self))
-        alone.__dict__ = {**self.__dict__, "context": self.context[[picture]], "calls": []}
+        alone.__dict__ = {**self.__dict__, "context": self.context[[image]], "calls": []}
         return alone
 
     def start(self) -> Memory:
-        return Memory(np.arange(self.pictures), None)
+        return Memory(np.arange(self.images), None)
 
     def step(self, tokens: np.ndarray, state: Memory) -> tuple[np.ndarray, Memory]:
         self.calls.append(tokens.shape)
-        pictures, rows, steps = tokens.shape
-        assert pictures == len(state.pictures)
+        images, rows, steps = tokens.shape
+        assert images == len(state.images)
         hidden = state.hidden
         if hidden is None:
-            hidden = np.zeros((pictures, rows, self.recurrent.shape[0]))
-        assert hidden.shape[:2] == (pictures, rows)
-        context = self.context[state.pictures][:, None]
+            hidden = np.zeros((images, rows, self.recurrent.shape[0]))
+        assert hidden.shape[:2] == (images, rows)
+        context = self.context[state.images][:, None]
         outputs = []
         for step in range(steps):
             hidden = np.tanh(hidden @ self.recurrent + self.embedding[tokens[..., step]] + context)
             outputs.append(hidden @ self.output)
         logits = np.stack(outputs, axis=2)
-        normaliser = np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        return (logits - normaliser).astype(np.float32), Memory(state.pictures, hidden)
+        normalizer = np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        return (logits - normalizer).astype(np.float32), Memory(state.images, hidden)
 
-    def select(self, state: Memory, pictures: np.ndarray, rows: np.ndarray) -> Memory:
-        return Memory(state.pictures[pictures], state.hidden[pictures[:, None], rows])
+    def select(self, state: Memory, images: np.ndarray, rows: np.ndarray) -> Memory:
+        return Memory(state.images[images], state.hidden[images[:, None], rows])
 
 
 class ForgetfulDecoder:
@@ -71,31 +71,31 @@ class ForgetfulDecoder:
         self.decoder = decoder
 
     def start(self) -> tuple[np.ndarray, np.ndarray | None]:
-        return np.arange(self.decoder.pictures), None
+        return np.arange(self.decoder.images), None
 
     def step(self, tokens: np.ndarray, state: tuple) -> tuple[np.ndarray, tuple]:
-        pictures, prefix = state
+        images, prefix = state
         whole = tokens if prefix is None else np.concatenate([prefix, tokens], axis=-1)
-        output, _ = self.decoder.step(whole, Memory(pictures, None))
-        return output[:, :, -tokens.shape[-1] :], (pictures, whole)
+        output, _ = self.decoder.step(whole, Memory(images, None))
+        return output[:, :, -tokens.shape[-1] :], (images, whole)
 
-    def select(self, state: tuple, pictures: np.ndarray, rows: np.ndarray) -> tuple:
-        return state[0][pictures], state[1][pictures[:, None], rows]
+    def select(self, state: tuple, images: np.ndarray, rows: np.ndarray) -> tuple:
+        return state[0][images], state[1][images[:, None], rows]
 
 
-def log_probabilities(model: RandomDecoder, picture: int, prefix: tuple[int, ...]) -> np.ndarray:
+def log_probabilities(model: RandomDecoder, image: int, prefix: tuple[int, ...]) -> np.ndarray:
     """Of what follows a prefix, start token included."""
-    output, _ = model.step(np.array([[prefix]]), Memory(np.array([picture]), None))
+    output, _ = model.step(np.array([[prefix]]), Memory(np.array([image]), None))
     return output[0, 0, -1].astype(float)
 
 
 def score(
-    model: RandomDecoder, picture: int, tokens: tuple[int, ...], backward: bool, power: float = 1.0
+    model: RandomDecoder, image: int, tokens: tuple[int, ...], backward: bool, power: float = 1.0
 ) -> float:
     """Of a sequence in one direction, straight from the definition."""
     start, end = (EOS, SOS) if backward else (SOS, EOS)
     sequence = (start, *(reversed(tokens) if backward else tokens), end)
-    output, _ = model.step(np.array([[sequence[:-1]]]), Memory(np.array([picture]), None))
+    output, _ = model.step(np.array([[sequence[:-1]]]), Memory(np.array([image]), None))
     gains = output[0, 0, np.arange(len(sequence) - 1), sequence[1:]].astype(float)
     return float(gains.sum() / (len(tokens) + 1) ** power)
 
@@ -107,14 +107,14 @@ def all_sequences(words: int, max_length: int) -> Iterator[tuple[int, ...]]:
 
 def plain_beam_search(
     model: RandomDecoder,
-    picture: int,
+    image: int,
     backward: bool,
     beam: int,
     max_length: int,
     power: float,
     horizon: int | None,
 ) -> dict[tuple[int, ...], float]:
-    """Beam search in lists, of one picture in one direction; the `beam` best in reading order.
+    """Beam search in lists, of one image in one direction; the `beam` best in reading order.
 
     It stops when no open beam, taken as if `horizon` tokens long (None: as long as it is), beats
     the worst finished hypothesis; with an endless horizon it never stops early.
@@ -125,7 +125,7 @@ def plain_beam_search(
     for length in range(max_length + 1):
         candidates = []
         for prefix, total in beams:
-            gains = log_probabilities(model, picture, prefix)
+            gains = log_probabilities(model, image, prefix)
             allowed = [word for word in range(len(gains)) if word not in (PAD, start)]
             if length == max_length:
                 allowed = [end]

@@ -1,10 +1,10 @@
-"""A recogniser that tests can hold up."""
+"""A recognizer that tests can hold up."""
 
 import threading
 
 
 class Gate:
-    """A recogniser that waits to be let through, and notes what it was given at once."""
+    """A recognizer that waits to be let through, and notes what it was given at once."""
 
     def __init__(self, recognizer):
         self.recognizer = recognizer

@@ -17,8 +17,8 @@ from posformer.serve import Settings, create_app, names_of
 CROSS = [[[10, 10], [40, 50]], [[40, 10], [10, 50]]]
 
 
-def png(picture: np.ndarray) -> bytes:
-    return cv2.imencode(".png", picture)[1].tobytes()
+def png(image: np.ndarray) -> bytes:
+    return cv2.imencode(".png", image)[1].tobytes()
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_as_many_readings_as_asked_for_come_back(client):
     assert all(set(other) == {"latex", "confidence"} for other in found["alternatives"])
 
 
-def test_a_picture_is_read(client, tiny_recognizer, photo):
+def test_a_image_is_read(client, tiny_recognizer, photo):
     found = client.post(**upload(photo)).json()
     assert found["latex"] == tiny_recognizer.recognize(photo).latex
     assert found["path"] == "note.png"
@@ -90,11 +90,11 @@ def test_pressure_and_time_behind_a_point_are_ignored(client):
     assert both[0] == both[1]
 
 
-def test_where_the_model_looked_lies_on_the_picture_it_saw(client, tiny_recognizer):
+def test_where_the_model_looked_lies_on_the_image_it_saw(client, tiny_recognizer):
     found = client.post(**ink(CROSS, explain=True)).json()
     (line,) = found["explanation"]
-    picture = Image.open(io.BytesIO(base64.b64decode(line["picture"])))
-    assert picture.size == (16 * line["columns"], 16 * line["rows"])
+    image = Image.open(io.BytesIO(base64.b64decode(line["picture"])))
+    assert image.size == (16 * line["columns"], 16 * line["rows"])
     tokens = tiny_recognizer.recognize_strokes(CROSS).tokens
     assert tuple(symbol["token"] for symbol in line["symbols"]) == tokens
     for symbol in line["symbols"]:
@@ -144,7 +144,7 @@ def test_signs_in_text_stay_what_they_are(client):
 def test_health_and_model_tell_about_the_server(client, tiny_recognizer):
     assert client.get("/api/health").json()["status"] == "ok"
     model = client.get("/api/model").json()
-    assert model["words"] == list(tiny_recognizer.runtime.vocabulary.words)
+    assert model["words"] == list(tiny_recognizer.runtime.vocabulary.tokens)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_health_and_model_tell_about_the_server(client, tiny_recognizer):
         (ink([[[1, 2]]] * 21), 413, "20 strokes"),
         (ink([[[1, 2]] * 501]), 413, "500 points"),
         (upload(b""), 422, "empty"),
-        (upload(b"no picture"), 422, "not a picture"),
+        (upload(b"no image"), 422, "not an image"),
         (upload(b"<ink/>"), 422, "trace"),
         (upload(inkml([[[1, 2]]] * 21)), 413, "20 strokes"),
         (upload(inkml([[[1, 2]] * 501])), 413, "500 points"),
@@ -191,7 +191,7 @@ def test_json_that_is_none_is_refused(client, body):
     assert answer.json()["error"]
 
 
-def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(client):
+def test_a_image_of_too_many_pixels_is_refused_before_it_is_decoded(client):
     file = io.BytesIO()
     Image.new("1", (9000, 9000)).save(file, "PNG")
     answer = client.post(**upload(file.getvalue()))

@@ -24,7 +24,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-SCREENSHOT = os.environ.get("POSFORMER_SCREENSHOT")  # where to write a picture of the page
+SCREENSHOT = os.environ.get("POSFORMER_SCREENSHOT")  # where to write an image of the page
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="needs Chromium (apt-get install chromium)")
 
@@ -158,7 +158,7 @@ def test_latex_can_be_edited_and_copied(page):
     assert copied(page, "markdown", "Markdown") == r"$\frac{1}{2}$"
     assert "<mfrac>" in copied(page, "mathml", "MathML")
     page.click("[data-copy=png]")
-    page.wait_for_selector("#toast:has-text('Picture copied')")
+    page.wait_for_selector("#toast:has-text('Image copied')")
     kinds = page.evaluate("navigator.clipboard.read().then(([item]) => item.types)")
     assert "image/png" in kinds
 
@@ -186,7 +186,7 @@ def test_another_reading_can_be_chosen(page):
     assert second.get_attribute("aria-pressed") == "true"
 
 
-def test_a_dropped_picture_is_read_after_asking_for_the_part(page):
+def test_a_dropped_image_is_read_after_asking_for_the_part(page):
     paper = np.full((120, 200), 255, np.uint8)
     cv2.line(paper, (50, 30), (100, 90), 0, 3)
     cv2.line(paper, (100, 30), (50, 90), 0, 3)
@@ -194,15 +194,15 @@ def test_a_dropped_picture_is_read_after_asking_for_the_part(page):
     page.wait_for_selector("#crop[open]")
     page.click("#crop-read")
     page.wait_for_selector(READ)
-    assert page.is_visible("#picture")
+    assert page.is_visible("#image")
     page.click("#remove")
     page.wait_for_selector("#formula.empty")
 
 
 def test_what_cannot_be_read_is_told_in_words(page):
-    drop(page, b"no picture at all", "note.txt", "text/plain")
+    drop(page, b"no image at all", "note.txt", "text/plain")
     page.wait_for_selector("#problem:visible")
-    assert "picture" in page.inner_text("#problem")
+    assert "image" in page.inner_text("#problem")
 
 
 def test_how_it_was_read_is_shown(page):
@@ -250,7 +250,7 @@ def test_ink_stays_in_sight_when_the_area_shrinks(page):
 
 
 @pytest.mark.skipif(not SCREENSHOT, reason="POSFORMER_SCREENSHOT names no file to write")
-def test_a_picture_of_the_page(page):
+def test_a_image_of_the_page(page):
     write(page, FORMULA, x=130, y=190, scale=2.2)
     page.wait_for_selector(READ)
     page.click("#how summary")

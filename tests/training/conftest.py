@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from posformer.data.synthesis import open_synthesizer, write_set
+from posformer.synthesis.synthesizer import open_synthesizer, write_set
 
 EXAMPLES = 64
 
@@ -20,12 +20,12 @@ def own_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def tiny_recipe(own_set: Path, tmp_path: Path) -> Path:
-    """A recipe that over-fits the set within a minute."""
-    recipe = {
+def tiny_config(own_set: Path, tmp_path: Path) -> Path:
+    """A config that over-fits the set within a minute."""
+    config = {
         "name": "tiny",
         "model": {
-            "picture": {"scale": 0.5, "margin": 4},
+            "image": {"scale": 0.5, "margin": 4},
             "encoder": {"growth": 12, "layers": [2, 3, 4], "dropout": 0.0},
             "decoder": {
                 "width": 64,
@@ -39,12 +39,12 @@ def tiny_recipe(own_set: Path, tmp_path: Path) -> Path:
             "position": {"form": "heads"},
         },
         "data": {
-            "pictures": str(own_set),
+            "images": str(own_set),
             "train": "train",
             "validation": "train",
             "scale_range": None,
         },
-        "batch": {"max_pixels": 60000, "max_pictures": 8, "workers": 0},
+        "batch": {"max_pixels": 60000, "max_images": 8, "workers": 0},
         "optimizer": {
             "learning_rate": 0.003,
             "weight_decay": 0.0,
@@ -54,10 +54,10 @@ def tiny_recipe(own_set: Path, tmp_path: Path) -> Path:
         },
         "epochs": 60,
         "validate_every": 10,
-        "progress_pictures": 6,
+        "progress_images": 6,
         "accelerator": "cpu",
         "threads": 1,
     }
     path = tmp_path / "tiny.yaml"
-    path.write_text(yaml.safe_dump(recipe))
+    path.write_text(yaml.safe_dump(config))
     return path

@@ -8,12 +8,12 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from posformer.training.batch import Collator, Rendered
+from posformer.training.batch_stream import BatchStream
+from posformer.training.collate import Collator, Rendered
+from posformer.training.datasets import open_examples
+from posformer.training.lightning_module import TrainingModule
 from posformer.training.losses import all_losses, total_loss
-from posformer.training.module import TrainingModule
-from posformer.training.recipe import load_recipe
-from posformer.training.sources import open_examples
-from posformer.training.stream import BatchStream
+from posformer.training.training_config import load_config
 
 
 def first_examples(stream: BatchStream) -> list[Rendered]:
@@ -22,14 +22,14 @@ def first_examples(stream: BatchStream) -> list[Rendered]:
 
 
 def main() -> None:
-    recipe_path, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    config_path, folder = Path(sys.argv[1]), Path(sys.argv[2])
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.set_num_threads(1)
-    recipe = load_recipe(recipe_path, ["batch.max_pictures=5", "model.decoder.dropout=0.0"])
-    examples = open_examples(recipe.data, recipe.model.picture)
-    collator = Collator(examples.vocabulary, recipe.model.position)
+    config = load_config(config_path, ["batch.max_images=5", "model.decoder.dropout=0.0"])
+    examples = open_examples(config.data, config.model.image)
+    collator = Collator(examples.vocabulary, config.model.position)
     torch.manual_seed(0)
-    module = TrainingModule(recipe, examples.vocabulary, 64).eval()  # batch norm in eval mode
+    module = TrainingModule(config, examples.vocabulary, 64).eval()  # batch norm in eval mode
     model: torch.nn.Module = module.model
     if world > 1:
         dist.init_process_group("gloo", rank=rank, world_size=world)
@@ -39,14 +39,14 @@ def main() -> None:
         example
         for which in ranks
         for example in first_examples(
-            BatchStream(examples.train, collator, recipe.batch, 0, rank=which, world=2)
+            BatchStream(examples.train, collator, config.batch, 0, rank=which, world=2)
         )
     ]
     import numpy as np
 
     batch = collator(mine, np.random.default_rng(0))
-    output = model(batch.pictures, batch.padding, batch.tokens, batch.identifiers)
-    total_loss(all_losses(output, batch, recipe.loss), recipe.loss).backward()
+    output = model(batch.images, batch.padding, batch.tokens, batch.identifiers)
+    total_loss(all_losses(output, batch, config.loss), config.loss).backward()
     gradients = {name: weight.grad for name, weight in module.model.named_parameters()}
     if rank == 0:
         torch.save(gradients, folder / f"gradients-{world}.pt")

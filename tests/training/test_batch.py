@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from posformer.latex import UnknownTokenError, Vocabulary
-from posformer.model import PositionConfig
-from posformer.training.batch import IGNORE, Batch, Collator, Rendered
+from posformer.models import PositionConfig
+from posformer.training.collate import IGNORE, Batch, Collator, Rendered
 
 WORDS = Vocabulary(["1", "2", "^", "x", "{", "}"])
 SOS, EOS = WORDS.sos, WORDS.eos
@@ -21,7 +21,7 @@ def collate(*examples: Rendered, **options: object) -> Batch:
     return Collator(WORDS, PositionConfig(form="shared"), **options)(examples, RNG)  # type: ignore[arg-type]
 
 
-def test_both_directions_are_rows_of_the_same_picture() -> None:
+def test_both_directions_are_rows_of_the_same_image() -> None:
     batch = collate(example("x ^ { 2 }"))
     ids = WORDS.encode(["x", "^", "{", "2", "}"])
     assert batch.tokens[0].tolist() == [[SOS, *ids], [EOS, *ids[::-1]]]
@@ -104,7 +104,7 @@ def test_words_the_model_does_not_know_are_never_right_in_validation() -> None:
 
 
 class TestInk:
-    # A 20×40 picture becomes 32×48: two rows of three cells.
+    # A 20×40 image becomes 32×48: two rows of three cells.
     boxes = np.array(
         [[2, 2, 12, 30], [np.nan] * 4, [np.nan] * 4, [34, 1, 38, 3], [np.nan] * 4], np.float32
     )

@@ -6,17 +6,17 @@ import pytest
 import torch
 
 from posformer.latex import Vocabulary
-from posformer.model import ConfigError
-from posformer.training.module import TrainingModule
-from posformer.training.recipe import Recipe, load_recipe
-from posformer.training.run import train
+from posformer.models import ConfigError
+from posformer.training.lightning_module import TrainingModule
+from posformer.training.trainer import train
+from posformer.training.training_config import TrainingConfig, load_config
 
 MINUTES = 0.03
 
 
-def budgeted(tiny_recipe: Path, *changes: str) -> Recipe:
+def budgeted(tiny_config: Path, *changes: str) -> TrainingConfig:
     budget = [f"minutes={MINUTES}", "epochs=1", "validate_every=1000", "data.limit=16"]
-    return load_recipe(tiny_recipe, [*budget, "optimizer.warmup=0", *changes])
+    return load_config(tiny_config, [*budget, "optimizer.warmup=0", *changes])
 
 
 def state(run: Path) -> dict[str, float]:
@@ -24,24 +24,24 @@ def state(run: Path) -> dict[str, float]:
 
 
 def test_a_run_ends_with_its_minutes_and_was_interrupted_without_harm(
-    tiny_recipe: Path, tmp_path: Path
+    tiny_config: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     # The clock ends the first start; the budget, which takes the place of epochs, the second.
-    module = train(budgeted(tiny_recipe, "max_minutes=0.001"), run)
+    module = train(budgeted(tiny_config, "max_minutes=0.001"), run)
     early = state(run)
     assert 0 < early["spent"] < 60 * MINUTES
     assert module.spent == early["spent"]
-    recipe = budgeted(tiny_recipe)
-    module = train(recipe, run, resume=True)
+    config = budgeted(tiny_config)
+    module = train(config, run, resume=True)
     late = state(run)
     assert 60 * MINUTES <= late["spent"] < 60 * MINUTES + 2
     assert late["seen"] > max(early["seen"], 16)
-    assert module.trainer.optimizers[0].param_groups[0]["lr"] < 0.1 * recipe.optimizer.learning_rate
+    assert module.trainer.optimizers[0].param_groups[0]["lr"] < 0.1 * config.optimizer.learning_rate
 
 
-def test_the_learning_rate_goes_by_the_minutes_used(tiny_recipe: Path) -> None:
-    module = TrainingModule(budgeted(tiny_recipe), Vocabulary(["x"]), 16)
+def test_the_learning_rate_goes_by_the_minutes_used(tiny_config: Path) -> None:
+    module = TrainingModule(budgeted(tiny_config), Vocabulary(["x"]), 16)
     rates = []
     for share in (0, 0.25, 0.5, 0.75, 1, 1.1):
         module.spent = share * 60 * MINUTES
@@ -51,10 +51,10 @@ def test_the_learning_rate_goes_by_the_minutes_used(tiny_recipe: Path) -> None:
     assert module._rate() == pytest.approx(0, abs=1e-6)
 
 
-def test_a_run_that_had_its_minutes_does_nothing_more(tiny_recipe: Path, tmp_path: Path) -> None:
-    train(budgeted(tiny_recipe, "minutes=0.001"), tmp_path / "run")
+def test_a_run_that_had_its_minutes_does_nothing_more(tiny_config: Path, tmp_path: Path) -> None:
+    train(budgeted(tiny_config, "minutes=0.001"), tmp_path / "run")
     before = state(tmp_path / "run")
-    module = train(budgeted(tiny_recipe, "minutes=0.001"), tmp_path / "run", resume=True)
+    module = train(budgeted(tiny_config, "minutes=0.001"), tmp_path / "run", resume=True)
     assert (module.seen, module.spent) == (before["seen"], before["spent"])
 
 
@@ -67,7 +67,7 @@ def test_a_run_that_had_its_minutes_does_nothing_more(tiny_recipe: Path, tmp_pat
     ],
 )
 def test_budgets_that_make_no_sense_are_named(
-    tiny_recipe: Path, change: str, complaint: str
+    tiny_config: Path, change: str, complaint: str
 ) -> None:
     with pytest.raises(ConfigError, match=rf"tiny\.yaml.*{complaint}"):
-        budgeted(tiny_recipe, change)
+        budgeted(tiny_config, change)

@@ -1,4 +1,4 @@
-"""A frozen encoder: its maps are computed once, and decoders learn from them as from pictures."""
+"""A frozen encoder: its maps are computed once, and decoders learn from them as from images."""
 
 import os
 import shutil
@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from posformer.model import ConfigError, ModelConfig
-from posformer.model.batching import pad_pictures
-from posformer.model.weights import load_model, save_model
-from posformer.training.batch import Batch, Collator, Rendered
-from posformer.training.features import FeatureSource, keep_features
-from posformer.training.frozen import FrozenEncoder, dense_net
+from posformer.models import ConfigError, ModelConfig
+from posformer.models.checkpoint import load_model, save_model
+from posformer.models.padding import pad_images
+from posformer.training.batch_stream import BatchStream
+from posformer.training.collate import Batch, Collator, Rendered
+from posformer.training.datasets import Examples, open_examples
+from posformer.training.feature_cache import FeatureSampler, keep_features
+from posformer.training.frozen_encoder import FrozenEncoder, dense_net
+from posformer.training.lightning_module import TrainingModule
 from posformer.training.losses import all_losses
-from posformer.training.module import TrainingModule
-from posformer.training.recipe import Recipe, load_recipe
-from posformer.training.run import train
-from posformer.training.sources import Examples, open_examples
-from posformer.training.stream import BatchStream
+from posformer.training.trainer import train
+from posformer.training.training_config import TrainingConfig, load_config
 from tiny import tiny_config, tiny_model
 
 CHANNELS = 11  # of the tiny encoder's map
@@ -28,19 +28,19 @@ CHANNELS = 11  # of the tiny encoder's map
 
 @pytest.fixture(scope="session")
 def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model folder to take an encoder from, with pictures of a size of its own."""
-    picture = replace(tiny_config().picture, scale=0.5, margin=4)
+    """A model folder to take an encoder from, with images of a size of its own."""
+    image = replace(tiny_config().image, scale=0.5, margin=4)
     folder = tmp_path_factory.mktemp("encoders") / "given"
-    save_model(tiny_model(1, tiny_config(picture=picture)), folder)
+    save_model(tiny_model(1, tiny_config(image=image)), folder)
     return folder
 
 
 @pytest.fixture
-def frozen_recipe(tiny_recipe: Path, encoder_folder: Path, tmp_path: Path) -> Recipe:
-    return load_recipe(
-        tiny_recipe,
+def frozen_config(tiny_config: Path, encoder_folder: Path, tmp_path: Path) -> TrainingConfig:
+    return load_config(
+        tiny_config,
         [
-            "model.picture.scale=0.9",  # the encoder knows better
+            "model.image.scale=0.9",  # the encoder knows better
             f"frozen.encoder={encoder_folder}",
             f"frozen.cache={tmp_path / 'cache'}",
             "frozen.variants=1",
@@ -49,88 +49,90 @@ def frozen_recipe(tiny_recipe: Path, encoder_folder: Path, tmp_path: Path) -> Re
             "data.validation_limit=5",
             "epochs=2",
             "validate_every=2",
-            "progress_pictures=0",
+            "progress_images=0",
         ],
     )
 
 
-def opened(recipe: Recipe) -> tuple[Recipe, FrozenEncoder, Examples]:
-    assert recipe.frozen is not None
-    encoder = FrozenEncoder.load(recipe.frozen)
-    recipe = encoder.settle(recipe)
-    return recipe, encoder, open_examples(recipe.data, recipe.model.picture)
+def opened(config: TrainingConfig) -> tuple[TrainingConfig, FrozenEncoder, Examples]:
+    assert config.frozen is not None
+    encoder = FrozenEncoder.load(config.frozen)
+    config = encoder.settle(config)
+    return config, encoder, open_examples(config.data, config.model.image)
 
 
-def test_the_settings_of_the_encoder_and_of_its_pictures_are_taken_over(
-    frozen_recipe: Recipe,
+def test_the_settings_of_the_encoder_and_of_its_images_are_taken_over(
+    frozen_config: TrainingConfig,
 ) -> None:
-    recipe, encoder, _ = opened(frozen_recipe)
-    assert recipe.model.encoder == tiny_config().encoder
-    assert recipe.model.picture.scale == 0.5
+    config, encoder, _ = opened(frozen_config)
+    assert config.model.encoder == tiny_config().encoder
+    assert config.model.image.scale == 0.5
     assert encoder.net.channels == CHANNELS
 
 
-def test_what_is_kept_is_what_the_encoder_sees_in_each_picture(frozen_recipe: Recipe) -> None:
-    recipe, encoder, examples = opened(frozen_recipe)
-    kept = keep_features(recipe, examples, encoder)
+def test_what_is_kept_is_what_the_encoder_sees_in_each_image(frozen_config: TrainingConfig) -> None:
+    config, encoder, examples = opened(frozen_config)
+    kept = keep_features(config, examples, encoder)
     assert len(kept.train) == 12 and len(kept.validation) == 5
     rng = np.random.default_rng(0)
     for index in range(12):
-        drawing, encoded = examples.written.draw(index, rng), kept.written.draw(index, rng)
+        drawing, encoded = examples.written.sample(index, rng), kept.written.sample(index, rng)
         assert (encoded.name, encoded.tokens) == (drawing.name, drawing.tokens)
         assert (encoded.height, encoded.width) == (drawing.height, drawing.width)
         with torch.inference_mode():
-            maps, _ = encoder.net(*map(torch.from_numpy, pad_pictures([drawing.render()[0]])))
+            maps, _ = encoder.net(*map(torch.from_numpy, pad_images([drawing.render()[0]])))
         expected = maps[0].permute(1, 2, 0).numpy()
         np.testing.assert_allclose(encoded.render()[0], expected, atol=0.02, rtol=2e-3)
 
 
-def test_an_example_has_its_own_drawing_and_the_variants_asked_for(frozen_recipe: Recipe) -> None:
-    recipe, encoder, examples = opened(frozen_recipe)
-    kept = keep_features(recipe, examples, encoder).train
+def test_an_example_has_its_own_drawing_and_the_variants_asked_for(
+    frozen_config: TrainingConfig,
+) -> None:
+    config, encoder, examples = opened(frozen_config)
+    kept = keep_features(config, examples, encoder).train
     sizes = {
         (one.height, one.width)
         for seed in range(20)
-        for one in [kept.draw(3, np.random.default_rng(seed))]
+        for one in [kept.sample(3, np.random.default_rng(seed))]
     }
     assert len(sizes) == 2
 
 
 def test_maps_are_computed_once_and_anew_when_something_else_is_asked_for(
-    frozen_recipe: Recipe, tmp_path: Path
+    frozen_config: TrainingConfig, tmp_path: Path
 ) -> None:
-    recipe, encoder, examples = opened(frozen_recipe)
+    config, encoder, examples = opened(frozen_config)
 
     def stores() -> set[str]:
         return {path.name for path in (tmp_path / "cache").iterdir()}
 
-    keep_features(recipe, examples, encoder)
+    keep_features(config, examples, encoder)
     first = stores()
     assert len(first) == 3  # as written, one variant, validation
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*")}
-    keep_features(recipe, examples, encoder)
+    keep_features(config, examples, encoder)
     assert {path: path.stat().st_mtime_ns for path in times} == times
-    other = replace(recipe, data=replace(recipe.data, scale_range=(0.5, 0.6)))
-    keep_features(other, open_examples(other.data, other.model.picture), encoder)
+    other = replace(config, data=replace(config.data, scale_range=(0.5, 0.6)))
+    keep_features(other, open_examples(other.data, other.model.image), encoder)
     assert len(stores() - first) == 1  # only variants depend on how examples are varied
-    keep_features(recipe, examples, replace(encoder, digest="another"))
+    keep_features(config, examples, replace(encoder, digest="another"))
     assert len(stores()) == 7
 
 
-def test_a_damaged_store_is_written_anew(frozen_recipe: Recipe, tmp_path: Path) -> None:
-    recipe, encoder, examples = opened(frozen_recipe)
-    whole = keep_features(recipe, examples, encoder).written.draw(0, np.random.default_rng(0))
+def test_a_damaged_store_is_written_anew(frozen_config: TrainingConfig, tmp_path: Path) -> None:
+    config, encoder, examples = opened(frozen_config)
+    whole = keep_features(config, examples, encoder).written.sample(0, np.random.default_rng(0))
     before = whole.render()[0]
     for file in (tmp_path / "cache").rglob("maps.f16"):
         os.truncate(file, 100)
-    again = keep_features(recipe, examples, encoder).written.draw(0, np.random.default_rng(0))
+    again = keep_features(config, examples, encoder).written.sample(0, np.random.default_rng(0))
     np.testing.assert_array_equal(again.render()[0], before)
     assert not list((tmp_path / "cache").glob(".*"))  # nothing half-written is left
 
 
-def batches(recipe: Recipe, examples: Examples) -> list[Batch]:
-    collator = Collator(examples.vocabulary, recipe.model.position, examples.with_ink)
-    return list(BatchStream(examples.written, collator, recipe.batch, 0, shuffle=False))
+def batches(config: TrainingConfig, examples: Examples) -> list[Batch]:
+    collator = Collator(examples.vocabulary, config.model.position, examples.with_ink)
+    return list(BatchStream(examples.written, collator, config.batch, 0, shuffle=False))
 
 
 TRANSFORMER = {"width": 32, "heads": 4, "layers": 2, "feedforward": 48}
@@ -141,26 +143,26 @@ RECURRENT = {"width": 32, "embedding": 16, "attention": 32}
     ("name", "decoder"),
     [("posformer", TRANSFORMER), ("dwap", RECURRENT), ("abm", RECURRENT), ("can", RECURRENT)],
 )
-def test_every_model_has_the_same_losses_for_maps_as_for_pictures(
-    frozen_recipe: Recipe, name: str, decoder: dict[str, int]
+def test_every_model_has_the_same_losses_for_maps_as_for_images(
+    frozen_config: TrainingConfig, name: str, decoder: dict[str, int]
 ) -> None:
     """Those that use ink as well: boxes are those of the drawing that was encoded."""
-    recipe, encoder, examples = opened(frozen_recipe)
+    config, encoder, examples = opened(frozen_config)
     settings = {"name": name, "decoder": decoder, "position": "separate", "symbol_map": True}
-    recipe = encoder.settle(replace(recipe, model=ModelConfig.from_dict(settings)))
+    config = encoder.settle(replace(config, model=ModelConfig.from_dict(settings)))
     examples = replace(examples, written=Boxed(examples.written), with_ink=True)
     torch.manual_seed(0)
-    module = TrainingModule(recipe, examples.vocabulary, 12).eval()
+    module = TrainingModule(config, examples.vocabulary, 12).eval()
     encoder.put_into(module.model)
-    kept = keep_features(recipe, examples, encoder)
-    for pictures, maps in zip(batches(recipe, examples), batches(recipe, kept), strict=True):
-        assert pictures.names == maps.names and maps.pictures.shape[1] == CHANNELS
+    kept = keep_features(config, examples, encoder)
+    for images, maps in zip(batches(config, examples), batches(config, kept), strict=True):
+        assert images.names == maps.names and maps.images.shape[1] == CHANNELS
         assert maps.cells is not None and maps.looks is not None
-        torch.testing.assert_close(maps.cells, pictures.cells)
-        torch.testing.assert_close(maps.looks, pictures.looks)
+        torch.testing.assert_close(maps.cells, images.cells)
+        torch.testing.assert_close(maps.looks, images.looks)
         with torch.inference_mode():
             one, other = (
-                all_losses(module._run(batch), batch, recipe.loss) for batch in (pictures, maps)
+                all_losses(module._run(batch), batch, config.loss) for batch in (images, maps)
             )
         assert {"recognition", "level", "relative", "symbol_map", "attention"} <= set(one)
         for part, loss in one.items():
@@ -168,16 +170,16 @@ def test_every_model_has_the_same_losses_for_maps_as_for_pictures(
 
 
 class Boxed:
-    """A source of pictures that also tells boxes: a strip of the picture for every token."""
+    """A source of images that also tells boxes: a strip of the image for every token."""
 
-    def __init__(self, source: FeatureSource) -> None:
+    def __init__(self, source: FeatureSampler) -> None:
         self.source = source
 
     def __len__(self) -> int:
         return len(self.source)
 
-    def draw(self, index: int, rng: np.random.Generator) -> "BoxedDrawing":
-        return BoxedDrawing(self.source.draw(index, rng))
+    def sample(self, index: int, rng: np.random.Generator) -> "BoxedDrawing":
+        return BoxedDrawing(self.source.sample(index, rng))
 
 
 class BoxedDrawing:
@@ -188,64 +190,64 @@ class BoxedDrawing:
         return getattr(self.drawing, name)
 
     def render(self) -> tuple[np.ndarray, np.ndarray]:
-        picture, _ = self.drawing.render()
-        edges = np.linspace(0, picture.shape[1], len(self.tokens) + 1, dtype=np.float32)
-        top, bottom = np.zeros_like(edges[1:]), np.full_like(edges[1:], picture.shape[0])
-        return picture, np.stack([edges[:-1], top, edges[1:], bottom], axis=1)
+        image, _ = self.drawing.render()
+        edges = np.linspace(0, image.shape[1], len(self.tokens) + 1, dtype=np.float32)
+        top, bottom = np.zeros_like(edges[1:]), np.full_like(edges[1:], image.shape[0])
+        return image, np.stack([edges[:-1], top, edges[1:], bottom], axis=1)
 
 
 def test_a_run_trains_all_but_the_encoder_and_leaves_a_whole_model(
-    frozen_recipe: Recipe, encoder_folder: Path, tmp_path: Path
+    frozen_config: TrainingConfig, encoder_folder: Path, tmp_path: Path
 ) -> None:
-    recipe = replace(frozen_recipe, optimizer=replace(frozen_recipe.optimizer, averaging=0.9))
-    train(recipe, tmp_path / "run")
+    config = replace(frozen_config, optimizer=replace(frozen_config.optimizer, averaging=0.9))
+    train(config, tmp_path / "run")
     given, trained = load_model(encoder_folder), load_model(tmp_path / "run" / "last.ckpt")
     for name, value in dense_net(trained).state_dict().items():
         assert torch.equal(value, dense_net(given).state_dict()[name]), name
-    assert trained.config.picture == given.config.picture
-    torch.manual_seed(recipe.seed)
-    fresh = TrainingModule(recipe, trained.vocabulary, 12).model
+    assert trained.config.image == given.config.image
+    torch.manual_seed(config.seed)
+    fresh = TrainingModule(config, trained.vocabulary, 12).model
     assert not torch.equal(trained.decoder.head.weight, fresh.decoder.head.weight)
 
 
 def test_a_run_goes_on_with_the_encoder_that_it_began_with(
-    frozen_recipe: Recipe, encoder_folder: Path, tmp_path: Path
+    frozen_config: TrainingConfig, encoder_folder: Path, tmp_path: Path
 ) -> None:
     named = tmp_path / "named"
     shutil.copytree(encoder_folder, named)
-    assert frozen_recipe.frozen is not None
-    recipe = replace(frozen_recipe, frozen=replace(frozen_recipe.frozen, encoder=str(named)))
-    train(replace(recipe, epochs=1), tmp_path / "run")
+    assert frozen_config.frozen is not None
+    config = replace(frozen_config, frozen=replace(frozen_config.frozen, encoder=str(named)))
+    train(replace(config, epochs=1), tmp_path / "run")
     save_model(tiny_model(2, load_model(named).config), named)  # another takes its place
-    train(recipe, tmp_path / "run", resume=True)
+    train(config, tmp_path / "run", resume=True)
     began, ended = load_model(encoder_folder), load_model(tmp_path / "run" / "last.ckpt")
     assert torch.equal(dense_net(ended).stem.weight, dense_net(began).stem.weight)
 
 
-def test_what_cannot_be_frozen_is_named(frozen_recipe: Recipe, tmp_path: Path) -> None:
+def test_what_cannot_be_frozen_is_named(frozen_config: TrainingConfig, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="0 encoders to freeze"):
         dense_net(torch.nn.Linear(1, 1))
-    assert frozen_recipe.frozen is not None
-    missing = replace(frozen_recipe.frozen, encoder=str(tmp_path / "nowhere"))
+    assert frozen_config.frozen is not None
+    missing = replace(frozen_config.frozen, encoder=str(tmp_path / "nowhere"))
     with pytest.raises(Exception, match="nowhere"):
-        train(replace(frozen_recipe, frozen=missing), tmp_path / "run")
+        train(replace(frozen_config, frozen=missing), tmp_path / "run")
 
 
 def test_the_first_blocks_of_an_encoder_can_stay_as_they_are(
-    tiny_recipe: Path, tmp_path: Path
+    tiny_config: Path, tmp_path: Path
 ) -> None:
-    recipe = load_recipe(tiny_recipe, ["optimizer.frozen_blocks=2", "optimizer.freeze_norms=0"])
-    examples = open_examples(recipe.data, recipe.model.picture)
-    torch.manual_seed(recipe.seed)
-    before = TrainingModule(recipe, examples.vocabulary, len(examples.train)).model.state_dict()
-    after = train(replace(recipe, epochs=1), tmp_path / "run").model.state_dict()
+    config = load_config(tiny_config, ["optimizer.frozen_blocks=2", "optimizer.freeze_norms=0"])
+    examples = open_examples(config.data, config.model.image)
+    torch.manual_seed(config.seed)
+    before = TrainingModule(config, examples.vocabulary, len(examples.train)).model.state_dict()
+    after = train(replace(config, epochs=1), tmp_path / "run").model.state_dict()
     moved = {name for name in after if not torch.equal(before[name], after[name])}
     kept = ("encoder.net.stem", "encoder.net.blocks.0", "encoder.net.blocks.1", "encoder.net.trans")
     assert not [name for name in moved if name.startswith(kept)]
     assert [name for name in moved if name.startswith("encoder.net.blocks.2")]
 
 
-def test_more_blocks_than_there_are_cannot_be_frozen(tiny_recipe: Path, tmp_path: Path) -> None:
-    recipe = load_recipe(tiny_recipe, ["optimizer.frozen_blocks=4"])
+def test_more_blocks_than_there_are_cannot_be_frozen(tiny_config: Path, tmp_path: Path) -> None:
+    config = load_config(tiny_config, ["optimizer.frozen_blocks=4"])
     with pytest.raises(ConfigError, match="frozen_blocks: 4, but the encoder has 3 blocks"):
-        train(recipe, tmp_path / "run")
+        train(config, tmp_path / "run")

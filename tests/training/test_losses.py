@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from posformer.model.encoder import Features
-from posformer.model.interface import SummedLoss, TrainingOutput
-from posformer.model.position import PositionLogits
-from posformer.training.batch import IGNORE, Batch
+from posformer.models.base import SummedLoss, TrainingOutput
+from posformer.models.encoder import Features
+from posformer.models.position_head import PositionLogits
+from posformer.training.collate import IGNORE, Batch
 from posformer.training.losses import all_losses, total_loss
-from posformer.training.recipe import LossConfig
+from posformer.training.training_config import LossConfig
 
 
 def output(**parts: object) -> TrainingOutput:
@@ -53,7 +53,7 @@ def test_the_whole_is_recognition_plus_lambda_times_position() -> None:
     assert total_loss(parts, LossConfig(level=0.5, relative=0.5)).item() == 56.0
 
 
-def test_a_model_brings_losses_of_its_own_and_the_recipe_weighs_them() -> None:
+def test_a_model_brings_losses_of_its_own_and_the_config_weighs_them() -> None:
     brought = {
         "counting": SummedLoss(torch.tensor(6.0), torch.tensor(2.0)),
         "mutual": SummedLoss(torch.tensor(1.0), torch.tensor(1.0)),

@@ -7,19 +7,20 @@ import pytest
 from PIL import Image
 
 from posformer import Recognizer
-from posformer.data import load_ink, open_pictures
-from posformer.data.synthesis import open_synthesizer, write_set
+from posformer.data import load_ink, open_images
 from posformer.evaluation import evaluate_pairs
-from posformer.evaluation.evaluate import open_set, predict
-from posformer.ink import lay_out, natural_scale, own_bank, render
-from posformer.ink.align import in_pixels
-from posformer.ink.cleanup import clean, split_lines
-from posformer.model.config import ConfigError, PictureConfig
+from posformer.evaluation.predict import open_set, predict
+from posformer.image.cleanup import clean, split_lines
+from posformer.ink import natural_scale, render
+from posformer.ink.alignment import in_pixels
+from posformer.models.model_config import ConfigError, ImageConfig
 from posformer.runtime import load_runtime
-from posformer.search import SearchOptions
-from posformer.training.recipe import DataConfig, MultilineConfig, load_recipe
-from posformer.training.run import train
-from posformer.training.sources import open_examples
+from posformer.search import DecodingOptions
+from posformer.synthesis import lay_out, own_bank
+from posformer.synthesis.synthesizer import open_synthesizer, write_set
+from posformer.training.datasets import open_examples
+from posformer.training.trainer import train
+from posformer.training.training_config import DataConfig, MultilineConfig, load_config
 
 ENVIRONMENTS = {
     f"\\{side}{{{name}}}" for side in ("begin", "end") for name in ("cases", "aligned", "pmatrix")
@@ -37,37 +38,37 @@ def multiline_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def trained(multiline_set: Path, tiny_recipe: Path, tmp_path: Path) -> Path:
+def trained(multiline_set: Path, tiny_config: Path, tmp_path: Path) -> Path:
     """A checkpoint of a run too short to have learned anything."""
-    changes = [f"data.pictures={multiline_set}", "data.train=lines", "data.validation=lines"]
+    changes = [f"data.images={multiline_set}", "data.train=lines", "data.validation=lines"]
     changes += ["epochs=1", "validate_every=1"]
-    train(load_recipe(tiny_recipe, changes), tmp_path / "run")
+    train(load_config(tiny_config, changes), tmp_path / "run")
     return tmp_path / "run" / "last.ckpt"
 
 
 def test_a_set_trains_is_measured_and_is_read_whole(trained, multiline_set, tmp_path):
     runtime = load_runtime(trained, "pytorch")
-    assert {"\\\\", "&"} | ENVIRONMENTS <= set(runtime.vocabulary.words)
+    assert {"\\\\", "&"} | ENVIRONMENTS <= set(runtime.vocabulary.tokens)
 
-    greedy = SearchOptions(beam=1, directions="forward", rescore=False, max_length=30)
+    greedy = DecodingOptions(beam=1, directions="forward", rescore=False, max_length=30)
     examples = open_set(multiline_set, "lines", limit=4)
     found = list(predict(runtime, examples, greedy))
     scores = evaluate_pairs([one.truth for one in found], [one.prediction for one in found])
     assert scores.count == 4 and scores.cer > 0
 
-    pictures = open_pictures(multiline_set, "lines")
-    every = (pictures.picture(place) for place in range(len(pictures)))
-    torn = next(picture for picture in every if len(split_lines(clean(picture))) > 1)
+    images = open_images(multiline_set, "lines")
+    every = (images.image(place) for place in range(len(images)))
+    torn = next(image for image in every if len(split_lines(clean(image))) > 1)
     Image.fromarray(255 - torn).save(tmp_path / "page.png")
     assert not Recognizer(runtime).recognize(tmp_path / "page.png", greedy=True).lines
 
 
-def test_ink_of_a_set_gives_back_texts_pictures_and_fences(multiline_set):
-    pictures = open_pictures(multiline_set, "lines")
+def test_ink_of_a_set_gives_back_texts_images_and_fences(multiline_set):
+    images = open_images(multiline_set, "lines")
     inks = load_ink(multiline_set, "lines", cache=None)
-    for place, (example, ink) in enumerate(zip(pictures, inks, strict=True)):
+    for place, (example, ink) in enumerate(zip(images, inks, strict=True)):
         assert (ink.name, ink.tokens) == (example.name, example.tokens)
-        assert np.array_equal(render(ink.strokes), pictures.picture(place))
+        assert np.array_equal(render(ink.strokes), images.image(place))
         assert bool(ink.alignment[0]) == (ink.tokens[0] != "\\begin{aligned}")
         assert bool(ink.alignment[-1]) == (ink.tokens[-1] == "\\end{pmatrix}")
         assert sorted(sum(ink.alignment, ())) == list(range(len(ink.strokes)))
@@ -88,7 +89,7 @@ def test_a_fence_does_not_make_the_writing_smaller(fence):
 
 def test_examples_are_made_up_while_training_and_never_those_held_out(multiline_set, own_set):
     config = DataConfig(
-        pictures=str(multiline_set),
+        images=str(multiline_set),
         validation="lines",
         ink=str(own_set),
         train="train",
@@ -97,21 +98,21 @@ def test_examples_are_made_up_while_training_and_never_those_held_out(multiline_
         multiline=MultilineConfig(max_tokens=10, max_symbols=12),
         examples=40,
     )
-    examples = open_examples(config, PictureConfig(scale=0.5))
+    examples = open_examples(config, ImageConfig(scale=0.5))
     assert len(examples.train) == 40
-    held_out = {example.tokens for example in open_pictures(multiline_set, "lines")}
+    held_out = {example.tokens for example in open_images(multiline_set, "lines")}
     rng = np.random.default_rng(0)
-    drawn = [examples.train.draw(number, rng).tokens for number in range(40)]
+    drawn = [examples.train.sample(number, rng).tokens for number in range(40)]
     assert not held_out & set(drawn)
     assert all(examples.vocabulary.encode(tokens) for tokens in drawn)
-    assert set(examples.vocabulary.words) >= ENVIRONMENTS
+    assert set(examples.vocabulary.tokens) >= ENVIRONMENTS
 
 
 def test_a_vocabulary_that_was_named_must_have_the_words_of_the_lines(own_set, tmp_path):
     words = tmp_path / "words.txt"
     words.write_text("a\nb\nx\n1\n2\n+\n=\n{\n}\n^\n_\n\\\\\n&\n")
     config = DataConfig(
-        pictures=str(own_set),
+        images=str(own_set),
         validation="train",
         ink=str(own_set),
         source="ink",
@@ -120,4 +121,4 @@ def test_a_vocabulary_that_was_named_must_have_the_words_of_the_lines(own_set, t
         multiline=MultilineConfig(environments=("cases",)),
     )
     with pytest.raises(ConfigError, match=r"words\.txt: lacks '\\begin\{cases\}'"):
-        open_examples(config, PictureConfig())
+        open_examples(config, ImageConfig())

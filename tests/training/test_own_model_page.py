@@ -36,9 +36,9 @@ def at(folder: Path, commands: str) -> str:
 
 @pytest.mark.slow
 def test_the_page_can_be_followed(tmp_path: Path) -> None:
-    (code,), (recipe,), (commands,) = blocks("python"), blocks("yaml"), blocks("sh")
+    (code,), (config,), (commands,) = blocks("python"), blocks("yaml"), blocks("sh")
     (tmp_path / "glance.py").write_text(code)
-    (tmp_path / "glance.yaml").write_text(recipe)
+    (tmp_path / "glance.yaml").write_text(config)
     said = at(tmp_path, commands)
     assert "PyTorch runs it" in said
     scores = json.loads((tmp_path / "scores.json").read_text())
@@ -46,7 +46,7 @@ def test_the_page_can_be_followed(tmp_path: Path) -> None:
     assert scores["exprate"] > 75
     with (tmp_path / "read.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 48  # every expression as a picture and as ink
+    assert len(rows) == 48  # every expression as an image and as ink
     assert not any(row["error"] for row in rows)
 
 
@@ -60,24 +60,24 @@ import sys
 import torch
 
 sys.path.insert(0, "TESTS")
-from posformer.model import ModelConfig
-from posformer.model.batching import pad_pictures
-from posformer.model.registry import create_model
-from tiny import VOCABULARY, random_pictures
+from posformer.models import ModelConfig
+from posformer.models.padding import pad_images
+from posformer.models.registry import create_model
+from tiny import VOCABULARY, random_images
 
 config = ModelConfig.from_dict({"name": "glance:Glance", "position": "heads"})
 torch.manual_seed(0)
 model = create_model(config, VOCABULARY).for_inference()
 assert model.position is None
-pictures = random_pictures(0, [(40, 60), (100, 30)])
+images = random_images(0, [(40, 60), (100, 30)])
 tokens = torch.randint(3, len(VOCABULARY), (2, 3, 7))
 with torch.inference_mode():
-    memory = model.encode(*map(torch.from_numpy, pad_pictures(pictures)))
+    memory = model.encode(*map(torch.from_numpy, pad_images(images)))
     whole, _ = model.step(tokens, memory, None)
     first, kept = model.step(tokens[..., :4], memory, None)
     second, _ = model.step(tokens[..., 4:], memory, kept)
     torch.testing.assert_close(torch.cat((first, second), 2), whole, atol=1e-5, rtol=1e-4)
-    alone = model.encode(*map(torch.from_numpy, pad_pictures(pictures[:1])))
+    alone = model.encode(*map(torch.from_numpy, pad_images(images[:1])))
     single, _ = model.step(tokens[:1], alone, None)
     torch.testing.assert_close(single, whole[:1], atol=1e-5, rtol=1e-4)
 """.replace("TESTS", str(Path(__file__).parents[1]))

@@ -9,54 +9,54 @@ from pathlib import Path
 import pytest
 import torch
 
-from posformer.training.recipe import load_recipe
-from posformer.training.sources import open_examples
-from posformer.training.stream import BatchStream
+from posformer.training.batch_stream import BatchStream
+from posformer.training.datasets import open_examples
+from posformer.training.training_config import load_config
 
 
-def streams(recipe_path: Path, world: int, epoch: int = 0) -> list[BatchStream]:
-    from posformer.training.batch import Collator
+def streams(config_path: Path, world: int, epoch: int = 0) -> list[BatchStream]:
+    from posformer.training.collate import Collator
 
-    recipe = load_recipe(recipe_path, ["batch.max_pictures=5", "batch.chunk=30"])
-    examples = open_examples(recipe.data, recipe.model.picture)
-    collator = Collator(examples.vocabulary, recipe.model.position)
+    config = load_config(config_path, ["batch.max_images=5", "batch.chunk=30"])
+    examples = open_examples(config.data, config.model.image)
+    collator = Collator(examples.vocabulary, config.model.position)
     return [
         BatchStream(
-            examples.train, collator, recipe.batch, recipe.seed, epoch=epoch, rank=rank, world=world
+            examples.train, collator, config.batch, config.seed, epoch=epoch, rank=rank, world=world
         )
         for rank in range(world)
     ]
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
-def test_every_example_is_seen_once_an_epoch(tiny_recipe: Path, world: int) -> None:
-    names = [name for stream in streams(tiny_recipe, world) for b in stream for name in b.names]
+def test_every_example_is_seen_once_an_epoch(tiny_config: Path, world: int) -> None:
+    names = [name for stream in streams(tiny_config, world) for b in stream for name in b.names]
     assert len(names) == len(set(names)) == 64
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_ranks_have_as_many_batches(tiny_recipe: Path, world: int) -> None:
-    assert len({sum(1 for _ in stream) for stream in streams(tiny_recipe, world)}) == 1
+def test_ranks_have_as_many_batches(tiny_config: Path, world: int) -> None:
+    assert len({sum(1 for _ in stream) for stream in streams(tiny_config, world)}) == 1
 
 
-def test_epochs_differ_and_the_same_epoch_repeats(tiny_recipe: Path) -> None:
+def test_epochs_differ_and_the_same_epoch_repeats(tiny_config: Path) -> None:
     first, again, second = (
-        [tuple(batch.names) for batch in streams(tiny_recipe, 1, epoch)[0]] for epoch in (0, 0, 1)
+        [tuple(batch.names) for batch in streams(tiny_config, 1, epoch)[0]] for epoch in (0, 0, 1)
     )
     assert first == again != second
 
 
-def test_a_stream_goes_on_where_it_stopped(tiny_recipe: Path) -> None:
-    whole, rest = streams(tiny_recipe, 1)[0], streams(tiny_recipe, 1)[0]
+def test_a_stream_goes_on_where_it_stopped(tiny_config: Path) -> None:
+    whole, rest = streams(tiny_config, 1)[0], streams(tiny_config, 1)[0]
     rest.start = 3
     expected = list(whole)[3:]
     for batch, other in zip(rest, expected, strict=True):
-        assert batch.names == other.names and torch.equal(batch.pictures, other.pictures)
+        assert batch.names == other.names and torch.equal(batch.images, other.images)
 
 
 @pytest.mark.parametrize(("rows", "starts"), [("both", {1, 2}), ("one", {1, 2}), ("forward", {1})])
-def test_directions_are_a_choice(tiny_recipe: Path, rows: str, starts: set[int]) -> None:
-    stream = streams(tiny_recipe, 1)[0]
+def test_directions_are_a_choice(tiny_config: Path, rows: str, starts: set[int]) -> None:
+    stream = streams(tiny_config, 1)[0]
     stream.rows = rows  # type: ignore[assignment]
     batches = list(stream)
     assert {batch.tokens.shape[1] for batch in batches} == {2 if rows == "both" else 1}
@@ -64,7 +64,7 @@ def test_directions_are_a_choice(tiny_recipe: Path, rows: str, starts: set[int])
 
 
 def test_averaged_gradients_of_two_processes_are_those_of_one(
-    tiny_recipe: Path, tmp_path: Path
+    tiny_config: Path, tmp_path: Path
 ) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -73,14 +73,14 @@ def test_averaged_gradients_of_two_processes_are_those_of_one(
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     processes = [
         subprocess.Popen(
-            [sys.executable, str(script), str(tiny_recipe), str(tmp_path)],
+            [sys.executable, str(script), str(tiny_config), str(tmp_path)],
             env={**environment, "RANK": str(rank), "WORLD_SIZE": "2"},
         )
         for rank in range(2)
     ]
     assert [process.wait(timeout=240) for process in processes] == [0, 0]
     subprocess.run(
-        [sys.executable, str(script), str(tiny_recipe), str(tmp_path)],
+        [sys.executable, str(script), str(tiny_config), str(tmp_path)],
         env={**os.environ, "RANK": "0", "WORLD_SIZE": "1"},
         check=True,
         timeout=240,

@@ -12,8 +12,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from posformer.training import progress
 from posformer.training.contact_sheet import Example, draw_sheet
 from posformer.training.curves import Curves, draw_curves, read_curves
-from posformer.training.recipe import load_recipe
-from posformer.training.run import train
+from posformer.training.trainer import train
+from posformer.training.training_config import load_config
 
 SHORT = ["epochs=2", "validate_every=1", "optimizer.averaging=0.9"]
 
@@ -21,10 +21,10 @@ SHORT = ["epochs=2", "validate_every=1", "optimizer.averaging=0.9"]
 # Runs
 
 
-def test_every_validation_leaves_pictures(tiny_recipe: Path, tmp_path: Path) -> None:
+def test_every_validation_leaves_images(tiny_config: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    train(load_recipe(tiny_recipe, [*SHORT, "epochs=1"]), run)
-    train(load_recipe(tiny_recipe, SHORT), run, resume=True)
+    train(load_config(tiny_config, [*SHORT, "epochs=1"]), run)
+    train(load_config(tiny_config, SHORT), run, resume=True)
     sheets = sorted(file.name for file in (run / "predictions").iterdir())
     assert sheets == ["epoch-001.png", "epoch-002.png"]
     with Image.open(run / "curves.png") as curves:
@@ -38,11 +38,11 @@ def test_every_validation_leaves_pictures(tiny_recipe: Path, tmp_path: Path) -> 
     assert len(joined.starts) == 1
 
 
-def test_a_run_is_the_same_with_pictures_and_without(tiny_recipe: Path, tmp_path: Path) -> None:
+def test_a_run_is_the_same_with_images_and_without(tiny_config: Path, tmp_path: Path) -> None:
     ends = []
     for count in (0, 5):
         run = tmp_path / str(count)
-        train(load_recipe(tiny_recipe, [*SHORT, f"progress_pictures={count}"]), run)
+        train(load_config(tiny_config, [*SHORT, f"progress_images={count}"]), run)
         assert (run / "curves.png").exists() == (run / "predictions").exists() == bool(count)
         ends.append(torch.load(run / "last.ckpt", weights_only=True)["state_dict"])
     for name, value in ends[0].items():
@@ -50,13 +50,13 @@ def test_a_run_is_the_same_with_pictures_and_without(tiny_recipe: Path, tmp_path
 
 
 def test_what_cannot_be_drawn_is_told_once_and_does_not_end_the_run(
-    tiny_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
+    tiny_config: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
 ) -> None:
     def missing(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'matplotlib'")
 
     monkeypatch.setattr(progress, "draw_curves", missing)
-    train(load_recipe(tiny_recipe, SHORT), tmp_path / "run")
+    train(load_config(tiny_config, SHORT), tmp_path / "run")
     told = [line for line in capsys.readouterr().out.splitlines() if "draws no" in line]
     assert len(told) == 1
     assert told[0].endswith("draws no curves from here on: No module named 'matplotlib'")
@@ -66,7 +66,7 @@ def test_what_cannot_be_drawn_is_told_once_and_does_not_end_the_run(
 
 @pytest.mark.slow
 def test_averaged_weights_are_shown_as_they_are_measured(
-    tiny_recipe: Path, tmp_path: Path, monkeypatch
+    tiny_config: Path, tmp_path: Path, monkeypatch
 ) -> None:
     """The sheet over the whole validation set has as many right as ExpRate says."""
     counted = []
@@ -77,8 +77,8 @@ def test_averaged_weights_are_shown_as_they_are_measured(
         return inner(examples, title)
 
     monkeypatch.setattr(progress, "draw_sheet", draw)
-    changes = ["epochs=24", "validate_every=12", "optimizer.averaging=0.9", "progress_pictures=64"]
-    train(load_recipe(tiny_recipe, changes), tmp_path / "run")
+    changes = ["epochs=24", "validate_every=12", "optimizer.averaging=0.9", "progress_images=64"]
+    train(load_config(tiny_config, changes), tmp_path / "run")
     measured = read_curves(tmp_path / "run" / "log").values["val/exprate"][1]
     assert counted == pytest.approx(measured.tolist())
     assert measured[-1] > 0
@@ -129,15 +129,15 @@ def test_a_line_that_a_killed_run_did_not_finish_is_no_error(tmp_path: Path) -> 
 
 
 def test_curves_of_nothing_can_be_drawn(tmp_path: Path) -> None:
-    picture = draw_curves(read_curves(tmp_path))
-    assert picture.dtype == np.uint8 and picture.shape[2] == 3
+    image = draw_curves(read_curves(tmp_path))
+    assert image.dtype == np.uint8 and image.shape[2] == 3
 
 
 # Sheets
 
 
-def has_colour(picture: np.ndarray, red: int, green: int, blue: int) -> bool:
-    return bool((picture == (red, green, blue)).all(axis=2).any())
+def has_colour(image: np.ndarray, red: int, green: int, blue: int) -> bool:
+    return bool((image == (red, green, blue)).all(axis=2).any())
 
 
 def test_right_is_green_wrong_is_red_and_what_differs_is_marked() -> None:

@@ -7,24 +7,24 @@ import pytest
 import torch
 import yaml
 
-from posformer.data import open_pictures
-from posformer.data.synthesis import open_synthesizer, write_set
+from posformer.data import open_images
 from posformer.evaluation import evaluate_pairs
-from posformer.runtime import load_runtime, read_pictures, search_options
-from posformer.runtime.export import export_model
-from posformer.training.recipe import Recipe, load_recipe
-from posformer.training.run import train
+from posformer.runtime import decode_images, load_runtime, search_options
+from posformer.runtime.model_export import export_model
+from posformer.synthesis.synthesizer import open_synthesizer, write_set
+from posformer.training.trainer import train
+from posformer.training.training_config import TrainingConfig, load_config
 
 EXAMPLES = 16
 
 RECIPE = {
     "model": {
-        "picture": {"scale": 0.5, "margin": 4},
+        "image": {"scale": 0.5, "margin": 4},
         "encoder": {"growth": 8, "layers": [2, 2, 3], "dropout": 0.0},
         "decoder": {"width": 48, "embedding": 32, "attention": 48, "dropout": 0.0},
     },
     "data": {"train": "train", "validation": "train", "scale_range": None},
-    "batch": {"max_pixels": 60000, "max_pictures": 8, "workers": 0},
+    "batch": {"max_pixels": 60000, "max_images": 8, "workers": 0},
     "optimizer": {
         "learning_rate": 0.006,
         "weight_decay": 0.0,
@@ -48,19 +48,19 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def recipe_for(data: Path, folder: Path, *changes: str) -> Recipe:
-    path = folder / "recipe.yaml"
+def config_for(data: Path, folder: Path, *changes: str) -> TrainingConfig:
+    path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(RECIPE))
-    return load_recipe(path, [f"data.pictures={data}", *changes])
+    return load_config(path, [f"data.images={data}", *changes])
 
 
 def exprate(model: Path, data: Path) -> float:
-    """What greedy decoding gives for the training pictures, in per cent."""
-    runtime, pictures = load_runtime(model), open_pictures(data, "train")
+    """What greedy decoding gives for the training images, in per cent."""
+    runtime, images = load_runtime(model), open_images(data, "train")
     options = search_options(runtime.config, greedy=True)
-    found = read_pictures(runtime, [pictures.picture(i) for i in range(len(pictures))], options)
+    found = decode_images(runtime, [images.image(i) for i in range(len(images))], options)
     predictions = [runtime.vocabulary.decode(best[0].tokens) for best in found]
-    return evaluate_pairs([example.tokens for example in pictures], predictions).exprate
+    return evaluate_pairs([example.tokens for example in images], predictions).exprate
 
 
 def last_row(run: Path) -> dict[str, str]:
@@ -82,8 +82,8 @@ def test_a_small_set_is_learned_by_heart(
     changes = [f"model.name={name}", f"model.position={position}"]
     if name == "can":
         changes += ["model.decoder.counting_channels=32", "model.decoder.counting_reduction=8"]
-    recipe = recipe_for(few, tmp_path, *changes)
-    module = train(recipe, tmp_path / "run")
+    config = config_for(few, tmp_path, *changes)
+    module = train(config, tmp_path / "run")
     logged = last_row(tmp_path / "run")
     assert float(logged["val/exprate"]) == 100.0
     own = {"dwap": set(), "abm": {"train/mutual"}, "can": {"train/counting"}}[name]
@@ -98,8 +98,8 @@ def test_a_run_resumes(name: str, few: Path, tmp_path: Path) -> None:
     changes = [f"model.name={name}", "model.position=heads", "validate_every=1"]
     for run, epochs in (("whole", [2]), ("halves", [1, 2])):
         for number, until in enumerate(epochs):
-            recipe = recipe_for(few, tmp_path, *changes, f"epochs={until}", "optimizer.decay=none")
-            train(recipe, tmp_path / run, resume=number > 0)
+            config = config_for(few, tmp_path, *changes, f"epochs={until}", "optimizer.decay=none")
+            train(config, tmp_path / run, resume=number > 0)
     whole, halves = (
         torch.load(tmp_path / run / "last.ckpt", weights_only=True)["state_dict"]
         for run in ("whole", "halves")

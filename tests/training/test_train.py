@@ -11,24 +11,24 @@ from pathlib import Path
 import pytest
 import torch
 
-from posformer.data import open_pictures
+from posformer.data import open_images
 from posformer.evaluation import evaluate_pairs
-from posformer.model.weights import load_model
-from posformer.runtime import load_runtime, read_pictures
-from posformer.search import SearchOptions
-from posformer.training.module import TrainingError
-from posformer.training.recipe import load_recipe
-from posformer.training.run import train
+from posformer.models.checkpoint import load_model
+from posformer.runtime import decode_images, load_runtime
+from posformer.search import DecodingOptions
+from posformer.training.lightning_module import TrainingError
+from posformer.training.trainer import train
+from posformer.training.training_config import load_config
 
-GREEDY = SearchOptions(beam=1, directions="forward", rescore=False)
+GREEDY = DecodingOptions(beam=1, directions="forward", rescore=False)
 
 
-def exprate(model: Path, data: Path, options: SearchOptions = GREEDY) -> float:
-    """What decoding the training pictures gives, in per cent."""
-    runtime, pictures = load_runtime(model, engine="pytorch"), open_pictures(data, "train")
-    found = read_pictures(runtime, [pictures.picture(i) for i in range(len(pictures))], options)
+def exprate(model: Path, data: Path, options: DecodingOptions = GREEDY) -> float:
+    """What decoding the training images gives, in per cent."""
+    runtime, images = load_runtime(model, engine="pytorch"), open_images(data, "train")
+    found = decode_images(runtime, [images.image(i) for i in range(len(images))], options)
     predictions = [runtime.vocabulary.decode(best[0].tokens) if best else [] for best in found]
-    return evaluate_pairs([example.tokens for example in pictures], predictions).exprate
+    return evaluate_pairs([example.tokens for example in images], predictions).exprate
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
@@ -36,13 +36,13 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 
 
 def test_a_tiny_model_overfits_and_does_so_again_when_resumed(
-    tiny_recipe: Path, own_set: Path, tmp_path: Path
+    tiny_config: Path, own_set: Path, tmp_path: Path
 ) -> None:
-    train(load_recipe(tiny_recipe, ["epochs=20"]), tmp_path / "run")
+    train(load_config(tiny_config, ["epochs=20"]), tmp_path / "run")
     early = exprate(tmp_path / "run" / "last.ckpt", own_set)
-    train(load_recipe(tiny_recipe), tmp_path / "run", resume=True)
+    train(load_config(tiny_config), tmp_path / "run", resume=True)
     assert exprate(tmp_path / "run" / "last.ckpt", own_set) == 100.0 > early
-    assert exprate(tmp_path / "run" / "last.ckpt", own_set, SearchOptions(beam=3)) == 100.0
+    assert exprate(tmp_path / "run" / "last.ckpt", own_set, DecodingOptions(beam=3)) == 100.0
     logs = sorted((tmp_path / "run" / "log").glob("*/metrics.csv"))
     assert len(logs) == 2  # one a start: nothing of the first is lost
     with logs[-1].open() as file:
@@ -51,22 +51,22 @@ def test_a_tiny_model_overfits_and_does_so_again_when_resumed(
     assert float(measured[-1]) == 100.0
 
 
-def command(recipe: Path, run: Path, *changes: str) -> list[str]:
-    posformer = [sys.executable, "-m", "posformer.cli", "train", "-c", str(recipe)]
+def command(config: Path, run: Path, *changes: str) -> list[str]:
+    posformer = [sys.executable, "-m", "posformer.cli", "train", "-c", str(config)]
     return [*posformer, "-o", str(run), *changes]
 
 
-def run_to_end(recipe: Path, run: Path, *changes: str) -> None:
+def run_to_end(config: Path, run: Path, *changes: str) -> None:
     done = subprocess.run(
-        command(recipe, run, *changes), capture_output=True, text=True, timeout=300
+        command(config, run, *changes), capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def stop_in_mid_epoch(how: signal.Signals, recipe: Path, run: Path, *changes: str) -> None:
+def stop_in_mid_epoch(how: signal.Signals, config: Path, run: Path, *changes: str) -> None:
     """Starts a run, and sends a signal once a checkpoint of its second epoch is there."""
     process = subprocess.Popen(
-        command(recipe, run, *changes),
+        command(config, run, *changes),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         # A suite that runs in the background hands down an interrupt that is ignored.
@@ -95,64 +95,64 @@ RESUMED = (
     "optimizer.averaging=0.9",
     "data.scale_range=[0.8,1.2]",
     "batch.corruption=0.1",
-    "batch.max_pictures=4",
+    "batch.max_images=4",
     "checkpoint_minutes=0.0001",  # after every step
 )
 
 
 def test_a_run_stopped_in_mid_epoch_ends_as_if_it_had_not_been(
-    tiny_recipe: Path, tmp_path: Path
+    tiny_config: Path, tmp_path: Path
 ) -> None:
-    run_to_end(tiny_recipe, tmp_path / "whole", *RESUMED)
+    run_to_end(tiny_config, tmp_path / "whole", *RESUMED)
     whole = weights(tmp_path / "whole")
     for how in (signal.SIGKILL, signal.SIGINT):
         run = tmp_path / how.name
-        stop_in_mid_epoch(how, tiny_recipe, run, *RESUMED)
+        stop_in_mid_epoch(how, tiny_config, run, *RESUMED)
         assert 64 < _progress(run / "last.ckpt") < 3 * 64
-        run_to_end(tiny_recipe, run, *RESUMED, "--resume")
+        run_to_end(tiny_config, run, *RESUMED, "--resume")
         for name, value in weights(run).items():
             assert torch.equal(value, whole[name]), (how.name, name)
 
 
-def test_a_loss_that_is_no_number_ends_the_run_at_once(tiny_recipe: Path, tmp_path: Path) -> None:
-    recipe = load_recipe(tiny_recipe, ["optimizer.learning_rate=1e30", "optimizer.warmup=0"])
+def test_a_loss_that_is_no_number_ends_the_run_at_once(tiny_config: Path, tmp_path: Path) -> None:
+    config = load_config(tiny_config, ["optimizer.learning_rate=1e30", "optimizer.warmup=0"])
     with pytest.raises(TrainingError, match=r"loss is (nan|inf) in epoch 0, step \d+.*examples:"):
-        train(recipe, tmp_path / "run")
+        train(config, tmp_path / "run")
 
 
-def test_a_run_that_is_there_is_not_overwritten(tiny_recipe: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_there_is_not_overwritten(tiny_config: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "last.ckpt").write_bytes(b"precious")
     with pytest.raises(TrainingError, match="resume it"):
-        train(load_recipe(tiny_recipe), tmp_path / "run")
+        train(load_config(tiny_config), tmp_path / "run")
     assert (tmp_path / "run" / "last.ckpt").read_bytes() == b"precious"
 
 
-def test_there_must_be_something_to_resume(tiny_recipe: Path, tmp_path: Path) -> None:
+def test_there_must_be_something_to_resume(tiny_config: Path, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="nothing to resume"):
-        train(load_recipe(tiny_recipe), tmp_path / "run", resume=True)
+        train(load_config(tiny_config), tmp_path / "run", resume=True)
 
 
 def test_fine_tuning_starts_from_another_model_and_learns_new_words(
-    tiny_recipe: Path, own_set: Path, tmp_path: Path
+    tiny_config: Path, own_set: Path, tmp_path: Path
 ) -> None:
     from posformer.latex import Vocabulary
-    from posformer.model.posformer import PosFormer
-    from posformer.model.weights import save_model
+    from posformer.models.checkpoint import save_model
+    from posformer.models.posformer import PosFormer
 
-    recipe = load_recipe(tiny_recipe, ["epochs=1"])
+    config = load_config(tiny_config, ["epochs=1"])
     known = Vocabulary(["1", "+", "strange"])
     torch.manual_seed(0)
-    save_model(PosFormer(recipe.model, known), tmp_path / "start")
-    train(recipe, tmp_path / "run", init=tmp_path / "start")
+    save_model(PosFormer(config.model, known), tmp_path / "start")
+    train(config, tmp_path / "run", init=tmp_path / "start")
     tuned = load_model(tmp_path / "run" / "last.ckpt")
-    assert tuned.vocabulary.words[:3] == known.words
+    assert tuned.vocabulary.tokens[:3] == known.tokens
     assert len(tuned.vocabulary) > len(known)
 
 
-def test_two_processes_train_one_model(tiny_recipe: Path, tmp_path: Path) -> None:
-    changes = ("devices=2", "epochs=2", "validate_every=1", "batch.max_pictures=5")
-    run_to_end(tiny_recipe, tmp_path / "run", *changes)
+def test_two_processes_train_one_model(tiny_config: Path, tmp_path: Path) -> None:
+    changes = ("devices=2", "epochs=2", "validate_every=1", "batch.max_images=5")
+    run_to_end(tiny_config, tmp_path / "run", *changes)
     checkpoint = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)
     assert checkpoint["posformer"]["seen"] == 2 * 64  # every example once an epoch
     assert checkpoint["epoch"] == 1

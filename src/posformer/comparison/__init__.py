@@ -1,10 +1,10 @@
-"""Several recipes at one budget, as the paper's tables have them. Needs the extra `train`."""
+"""Several configs at one budget, as the paper's tables have them. Needs the extra `train`."""
 
-from posformer.comparison.contenders import ComparisonError, Contender, gather
-from posformer.comparison.plot import draw_plot
-from posformer.comparison.report import write_report
+from posformer.comparison.candidates import ComparisonError, Contender, gather
+from posformer.comparison.comparison_plot import draw_plot
+from posformer.comparison.comparison_report import write_report
+from posformer.comparison.comparison_table import Gain, Measure, Row, make_rows, markdown
 from posformer.comparison.runs import Benchmark, Result, run_all
-from posformer.comparison.table import Gain, Measure, Row, make_rows, markdown
 
 __all__ = [
     "Benchmark",

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from posformer.comparison.contenders import ComparisonError, Contender
+from posformer.atomic import atomic_write
+from posformer.comparison.candidates import ComparisonError, Contender
 from posformer.data import list_splits
 from posformer.errors import PosformerError
 from posformer.evaluation import (
@@ -20,13 +21,12 @@ from posformer.evaluation import (
     read_predictions,
     write_predictions,
 )
-from posformer.evaluation.evaluate import EvaluationSet, open_set, predict_watched
-from posformer.model.weights import read_checkpoint
-from posformer.runtime.pytorch import PyTorchRuntime
-from posformer.runtime.reading import search_options
+from posformer.evaluation.predict import EvaluationSet, open_set, predict_watched
+from posformer.models.checkpoint import read_checkpoint
+from posformer.runtime.decoding import search_options
+from posformer.runtime.pytorch_runtime import PyTorchRuntime
 from posformer.training.callbacks import say
-from posformer.training.run import train
-from posformer.whole import write_whole
+from posformer.training.trainer import train
 
 __all__ = ["Benchmark", "Result", "run_all"]
 
@@ -35,7 +35,7 @@ __all__ = ["Benchmark", "Result", "run_all"]
 class Benchmark:
     """What all are measured on, and how they read it."""
 
-    data: str  # a set of pictures or ink
+    data: str  # a set of images or ink
     split: str
     leave_out: str | None = None  # split whose texts are left out
     limit: int | None = None  # only so many expressions
@@ -44,14 +44,14 @@ class Benchmark:
 
     @classmethod
     def of_first(cls, contenders: Sequence[Contender], **options: Any) -> "Benchmark":
-        """The validation set of the first recipe among the contenders."""
-        for recipe in (one.recipe for one in contenders if one.recipe is not None):
-            data = recipe.data
-            if data.pictures is not None and data.validation in list_splits(data.pictures):
-                return cls(data.pictures, data.validation, **options)
+        """The validation set of the first config among the contenders."""
+        for config in (one.config for one in contenders if one.config is not None):
+            data = config.data
+            if data.images is not None and data.validation in list_splits(data.images):
+                return cls(data.images, data.validation, **options)
             if data.ink is not None:
                 return cls(data.ink, data.validation, data.train, **options)
-        raise ComparisonError("no recipe names data to measure on; name some with --data")
+        raise ComparisonError("no config names data to measure on; name some with --data")
 
     def open(self) -> EvaluationSet:
         """The expressions."""
@@ -66,7 +66,7 @@ class Result:
     seed: int
     distances: np.ndarray  # int64 (expressions), tokens that are wrong
     parameters: int  # of what recognition needs
-    speed: float  # pictures in a second of CPU time
+    speed: float  # images in a second of CPU time
     minutes: float | None  # of CPU time that its training took, where that is known
 
 
@@ -87,7 +87,7 @@ def run_all(
         contenders: what to compare.
         benchmark: what to measure on.
         output: folder of the runs and of what was measured.
-        seeds: how many times each recipe is trained.
+        seeds: how many times each config is trained.
         threads: of the CPU, for reading.
 
     Yields:
@@ -129,7 +129,7 @@ def _check_settings(one: Contender, seed: int, output: Path) -> None:
     began, wanted = _known(folder / "run.json").get("settings"), _plain(one.settings(seed))
     if began is None or began == wanted:
         return
-    other = [key for key in wanted["recipe"] if began["recipe"].get(key) != wanted["recipe"][key]]
+    other = [key for key in wanted["config"] if began["config"].get(key) != wanted["config"][key]]
     what = ", ".join(other) or "encoder"
     raise ComparisonError(f"{folder}: began with other settings ({what}); name another --output")
 
@@ -140,16 +140,16 @@ def _plain(values: Any) -> Any:
 
 def _trained(one: Contender, seed: int, output: Path) -> Path:
     """The last checkpoint of a run, which is begun, taken up again, or finished already."""
-    assert one.recipe is not None
+    assert one.config is not None
     folder = _run_folder(one, seed, output)
     last, about = folder / "last.ckpt", {"settings": one.settings(seed), "finished": True}
     if not _known(folder / "run.json").get("finished"):
-        write_whole(folder / "run.json", json.dumps({**about, "finished": False}, indent=2))
-        recipe = replace(one.recipe, seed=one.recipe.seed + seed)
+        atomic_write(folder / "run.json", json.dumps({**about, "finished": False}, indent=2))
+        config = replace(one.config, seed=one.config.seed + seed)
         with contextlib.redirect_stdout(sys.stderr):  # stdout is for the table
             say(f"{one.name}, seed {seed}: in {folder}")
-            train(recipe, folder, resume=last.exists())
-        write_whole(folder / "run.json", json.dumps(about, indent=2))
+            train(config, folder, resume=last.exists())
+        atomic_write(folder / "run.json", json.dumps(about, indent=2))
     return last
 
 
@@ -169,7 +169,7 @@ def _measured(
     known = _known(about)
     if known.get("measured") != wanted:
         known = {"measured": wanted, **_read(model, benchmark, examples, file, threads)}
-        write_whole(about, json.dumps(known, indent=2))
+        atomic_write(about, json.dumps(known, indent=2))
     predictions = read_predictions(file)
     if [one.name for one in predictions] != examples.names:
         raise EvaluationError(f"{file}: does not hold the expressions of {benchmark.data}")
@@ -180,7 +180,7 @@ def _measured(
 def _read(
     model: Path, benchmark: Benchmark, examples: EvaluationSet, file: Path, threads: int
 ) -> dict[str, Any]:
-    """Reads all pictures; gives what a table tells of a model beside its errors."""
+    """Reads all images; gives what a table tells of a model beside its errors."""
     runtime = PyTorchRuntime.load(model, threads)
     options = search_options(runtime.config, benchmark.beam, greedy=benchmark.greedy)
     began = time.process_time()

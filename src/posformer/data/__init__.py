@@ -1,46 +1,40 @@
-"""Data sets of pictures and of ink, drawing training examples, packing batches."""
+"""Data sets of images and of ink, drawing training examples, packing batches."""
 
-from posformer.data.decoding import Polarity, decode_picture
-from posformer.data.files import DataError
-from posformer.data.grammar import Grammar
-from posformer.data.inkset import InkDrawing, InkSource, drop_known_texts, load_ink
-from posformer.data.packing import PackingError, deal, pack_batches, step_share, valid_share
-from posformer.data.pictures import (
+from posformer.data.image_codec import Polarity, decode_image
+from posformer.data.image_dataset import (
     Example,
-    PictureDrawing,
-    PictureSet,
-    PictureSource,
+    ImageDataset,
+    ImageSample,
+    ImageSampler,
     Problem,
     list_splits,
-    open_pictures,
+    open_images,
 )
-from posformer.data.source import Drawing, Source
-from posformer.data.synthesis import SynthesisSource, Synthesizer, write_set
+from posformer.data.ink_dataset import InkSample, InkSampler, drop_known_texts, load_ink
+from posformer.data.packing import PackingError, pack_batches, shard, step_share, valid_share
+from posformer.data.sampling import Sample, Sampler
+from posformer.data.storage import DataError
 
 __all__ = [
     "DataError",
-    "Drawing",
     "Example",
-    "Grammar",
-    "InkDrawing",
-    "InkSource",
+    "ImageDataset",
+    "ImageSample",
+    "ImageSampler",
+    "InkSample",
+    "InkSampler",
     "PackingError",
-    "PictureDrawing",
-    "PictureSet",
-    "PictureSource",
     "Polarity",
     "Problem",
-    "Source",
-    "SynthesisSource",
-    "Synthesizer",
-    "deal",
-    "decode_picture",
+    "Sample",
+    "Sampler",
+    "decode_image",
     "drop_known_texts",
     "list_splits",
     "load_ink",
-    "open_pictures",
+    "open_images",
     "pack_batches",
+    "shard",
     "step_share",
     "valid_share",
-    "write_set",
 ]

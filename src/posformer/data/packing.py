@@ -1,6 +1,6 @@
-"""Batches of pictures that are alike in size, so that little of a batch is padding.
+"""Batches of images that are alike in size, so that little of a batch is padding.
 
-Sizes are those after augmentation: a picture that will be drawn at 1.4 times its size belongs with
+Sizes are those after augmentation: an image that will be drawn at 1.4 times its size belongs with
 other large ones. The set is halved again and again along the side (height, width or length) in
 which its members differ most, until every part fits into one batch.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from posformer.errors import PosformerError
 
-__all__ = ["CELL", "PackingError", "deal", "pack_batches", "step_share", "valid_share"]
+__all__ = ["CELL", "PackingError", "pack_batches", "shard", "step_share", "valid_share"]
 
 CELL = 16
 """Pixels, in height and in width, that become one cell of the encoder's map."""
@@ -26,7 +26,7 @@ _HALVE_ABOVE = 4
 
 
 class PackingError(PosformerError):
-    """The examples cannot be dealt as asked."""
+    """The examples cannot be sharded as asked."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class _Limits:
     """What a batch may hold at most; `math.inf` where there is no limit."""
 
     pixels: float
-    pictures: float
+    images: float
     cell_steps: float
 
     def load(
         self, count: np.ndarray, height: np.ndarray, width: np.ndarray, length: np.ndarray
     ) -> np.ndarray:
-        """Give the share of the tightest limit that `count` pictures padded to one size take."""
+        """Give the share of the tightest limit that `count` images padded to one size take."""
         pixels = count * height * width
         cell_steps = pixels / CELL**2 * length
         return np.maximum.reduce(
-            [pixels / self.pixels, count / self.pictures, cell_steps / self.cell_steps]
+            [pixels / self.pixels, count / self.images, cell_steps / self.cell_steps]
         )
 
 
@@ -52,7 +52,7 @@ def pack_batches(
     sizes: np.ndarray,
     *,
     max_pixels: int,
-    max_pictures: int,
+    max_images: int,
     rng: np.random.Generator,
     max_cells_steps: int | None = None,
 ) -> list[np.ndarray]:
@@ -63,7 +63,7 @@ def pack_batches(
             will be rendered.
         max_pixels: Most pixels of a batch, padding included. Heights and widths count as
             multiples of 16, as the encoder pads them.
-        max_pictures: Most pictures of a batch.
+        max_images: Most images of a batch.
         rng: Decides between equals and in which order the batches come; nothing else is random.
         max_cells_steps: Most (cell, step) pairs of a batch, padding included: they decide the
             memory that attention takes. None for no limit.
@@ -72,9 +72,9 @@ def pack_batches(
         Arrays of example indices; every example is in exactly one of them. One that breaks a limit
         by itself is alone in its batch.
     """
-    if min(max_pixels, max_pictures, max_cells_steps or 1) < 1:
+    if min(max_pixels, max_images, max_cells_steps or 1) < 1:
         raise PackingError("the limits of a batch must be at least 1")
-    limits = _Limits(max_pixels, max_pictures, max_cells_steps or np.inf)
+    limits = _Limits(max_pixels, max_images, max_cells_steps or np.inf)
     padded = _padded(sizes)
     spread = np.log(padded) * (1.0, 1.0, _LENGTH_WEIGHT)
     batches: list[np.ndarray] = []
@@ -112,7 +112,7 @@ def _cut(padded: np.ndarray, load: float, limits: _Limits) -> int:
 
 
 def valid_share(sizes: np.ndarray, batches: Sequence[np.ndarray]) -> float:
-    """Tell which share of all pixels in the batches is picture and not padding.
+    """Tell which share of all pixels in the batches is image and not padding.
 
     Args:
         sizes: Integers (examples, 3): height, width, length.
@@ -145,11 +145,11 @@ def _share(real: np.ndarray, padded: np.ndarray, batches: Sequence[np.ndarray]) 
     return used / filled if filled else 1.0
 
 
-def deal(batches: Sequence[np.ndarray], rank: int, world: int) -> list[np.ndarray]:
+def shard(batches: Sequence[np.ndarray], rank: int, world: int) -> list[np.ndarray]:
     """Give one of several processes its part of an epoch.
 
     All ranks get the same number of batches, for they must make the same number of steps, and
-    together they see every example exactly once. Where the batches cannot be dealt out evenly the
+    together they see every example exactly once. Where the batches cannot be sharded out evenly the
     largest are halved until they can.
 
     Args:
@@ -167,7 +167,7 @@ def deal(batches: Sequence[np.ndarray], rank: int, world: int) -> list[np.ndarra
         raise PackingError(f"rank {rank} is not one of {world} processes")
     examples = sum(len(batch) for batch in batches)
     if examples < world:
-        raise PackingError(f"{examples} examples cannot be dealt to {world} processes")
+        raise PackingError(f"{examples} examples cannot be sharded to {world} processes")
     wanted = min(-(-len(batches) // world), examples // world) * world
     even = _halve_largest(batches, wanted)
     return _join_smallest(even, wanted)[rank::world]

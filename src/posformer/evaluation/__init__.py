@@ -1,16 +1,15 @@
 """Measures, tables, files of predictions, reports; `metrics` needs PyTorch: import it by name."""
 
-from posformer.evaluation.alignment import Pair, align
-from posformer.evaluation.comparison import Comparison, compare
-from posformer.evaluation.errors import ErrorCounts, Mistake, count_errors, find_mistake
+from posformer.evaluation.error_kinds import ErrorCounts, Mistake, count_errors, find_mistake
 from posformer.evaluation.label_graphs import label_graph, write_label_graphs
-from posformer.evaluation.measures import (
+from posformer.evaluation.metrics import (
     EvaluationError,
     Row,
     Scores,
     edit_distances,
     evaluate_pairs,
 )
+from posformer.evaluation.paired import Comparison, compare
 from posformer.evaluation.predictions import (
     Prediction,
     read_predictions,
@@ -18,14 +17,20 @@ from posformer.evaluation.predictions import (
     write_scores,
 )
 from posformer.evaluation.report import ReportOptions, report_page, write_report
+from posformer.evaluation.score_table import markdown_table, remarks, rich_tables
 from posformer.evaluation.significance import (
     Intervals,
     bootstrap_difference,
     bootstrap_intervals,
     mcnemar,
 )
-from posformer.evaluation.symbols import Confusion, SymbolScore, count_confusions, score_symbols
-from posformer.evaluation.table import markdown_table, remarks, rich_tables
+from posformer.evaluation.symbol_scores import (
+    Confusion,
+    SymbolScore,
+    count_confusions,
+    score_symbols,
+)
+from posformer.evaluation.token_alignment import Pair, align
 
 __all__ = [
     "Comparison",

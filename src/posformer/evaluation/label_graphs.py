@@ -15,9 +15,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from posformer.evaluation.measures import EvaluationError
+from posformer.atomic import atomic_write
+from posformer.evaluation.metrics import EvaluationError
 from posformer.evaluation.predictions import Prediction
-from posformer.ink.expression import (
+from posformer.latex.commands import COMMANDS
+from posformer.latex.grammar import LOWER, SUBSTRUCTURES, UPPER
+from posformer.synthesis.expression import (
     ExpressionError,
     Fraction,
     Group,
@@ -29,9 +32,6 @@ from posformer.ink.expression import (
     Symbol,
     parse,
 )
-from posformer.latex.commands import COMMANDS
-from posformer.latex.grammar import LOWER, SUBSTRUCTURES, UPPER
-from posformer.whole import write_whole
 
 __all__ = ["GraphObject", "Relation", "label_graph", "write_label_graphs"]
 
@@ -108,14 +108,14 @@ def write_label_graphs(
             raise EvaluationError(f"{one.name}: another expression has the label graph {file}")
         written.add(file)
         try:
-            write_whole(truths / file, _graph_text(one.name, one.truth))
+            atomic_write(truths / file, _graph_text(one.name, one.truth))
         except ExpressionError as error:
             raise EvaluationError(f"{one.name}: the truth has no label graph: {error}") from error
         try:
             text = _graph_text(one.name, one.prediction)
         except ExpressionError as error:
             text = f"# {one.name}\n# no expression: {error}\n"
-        write_whole(guesses / file, text)
+        atomic_write(guesses / file, text)
     return truths, guesses
 
 

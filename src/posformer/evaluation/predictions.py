@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posformer.evaluation.measures import EvaluationError, Scores
-from posformer.whole import write_whole
+from posformer.atomic import atomic_write
+from posformer.evaluation.metrics import EvaluationError, Scores
 
 __all__ = ["Prediction", "read_predictions", "write_predictions", "write_scores"]
 
@@ -32,7 +32,7 @@ class Prediction:
 def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Prediction]) -> None:
     """Write predictions as JSON lines; the file is there whole or not at all."""
     lines = [json.dumps(_as_object(one), ensure_ascii=False) + "\n" for one in predictions]
-    write_whole(path, "".join(lines))
+    atomic_write(path, "".join(lines))
 
 
 def read_predictions(path: str | os.PathLike[str]) -> list[Prediction]:
@@ -51,7 +51,7 @@ def read_predictions(path: str | os.PathLike[str]) -> list[Prediction]:
 
 def write_scores(path: str | os.PathLike[str], scores: Scores) -> None:
     """Write measures as JSON; the file is there whole or not at all."""
-    write_whole(path, json.dumps(scores.to_json(), indent=2) + "\n")
+    atomic_write(path, json.dumps(scores.to_json(), indent=2) + "\n")
 
 
 def _as_object(prediction: Prediction) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from posformer.evaluation.comparison import Comparison
+from posformer.atomic import atomic_write
 from posformer.evaluation.markup import Markup, element, joined
-from posformer.evaluation.measures import Scores, evaluate_pairs
+from posformer.evaluation.metrics import Scores, evaluate_pairs
+from posformer.evaluation.paired import Comparison
 from posformer.evaluation.predictions import Prediction, write_predictions
-from posformer.evaluation.report_errors import FindPicture, comparison_section, errors_section
+from posformer.evaluation.report_errors import FindImage, comparison_section, errors_section
 from posformer.evaluation.report_sections import (
     breakdown_section,
     kinds_section,
@@ -18,7 +19,6 @@ from posformer.evaluation.report_sections import (
     reliability_section,
     symbols_section,
 )
-from posformer.whole import write_whole
 
 __all__ = ["ReportOptions", "report_page", "write_report"]
 
@@ -49,7 +49,7 @@ class ReportOptions:
 def write_report(
     folder: str | os.PathLike[str],
     predictions: Sequence[Prediction],
-    find_picture: FindPicture | None = None,
+    find_image: FindImage | None = None,
     comparison: Comparison | None = None,
     options: ReportOptions | None = None,
 ) -> Path:
@@ -58,8 +58,8 @@ def write_report(
     Args:
         folder: Where to; it is made where it is missing.
         predictions: What is reported on.
-        find_picture: Gives for a name the picture, uint8 (height, width), white ink on black, or
-            None. Without it the errors are shown without pictures.
+        find_image: Gives for a name the image, uint8 (height, width), white ink on black, or
+            None. Without it the errors are shown without images.
         comparison: With what another model predicts for the same expressions; see `compare`.
         options: What the page says and how much it shows.
 
@@ -69,16 +69,16 @@ def write_report(
     Raises:
         EvaluationError: When there is nothing to report.
     """
-    page = report_page(predictions, find_picture, comparison, options)
+    page = report_page(predictions, find_image, comparison, options)
     path = Path(folder) / "index.html"
-    write_whole(path, page)
+    atomic_write(path, page)
     write_predictions(path.with_name("predictions.jsonl"), predictions)
     return path
 
 
 def report_page(
     predictions: Sequence[Prediction],
-    find_picture: FindPicture | None = None,
+    find_image: FindImage | None = None,
     comparison: Comparison | None = None,
     options: ReportOptions | None = None,
 ) -> str:
@@ -87,7 +87,7 @@ def report_page(
     scores = evaluate_pairs(
         [one.truth for one in predictions], [one.prediction for one in predictions]
     )
-    sections = _sections(predictions, scores, comparison, find_picture, options)
+    sections = _sections(predictions, scores, comparison, find_image, options)
     style = files(__package__).joinpath("report.css").read_text(encoding="utf-8")
     head = element(
         "head",
@@ -105,11 +105,11 @@ def _sections(
     predictions: Sequence[Prediction],
     scores: Scores,
     comparison: Comparison | None,
-    find_picture: FindPicture | None,
+    find_image: FindImage | None,
     options: ReportOptions,
 ) -> dict[str, Markup]:
     """The parts of the page that have something to say, by their headings."""
-    find, most = find_picture or (lambda name: None), options.most_errors
+    find, most = find_image or (lambda name: None), options.most_errors
     found = {
         "Measures": measures_section(
             predictions, scores, options.split, options.model, used_ink=options.used_ink

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 import cv2
 import numpy as np
 
-from posformer.evaluation.alignment import Pair, align
-from posformer.evaluation.comparison import Comparison
-from posformer.evaluation.errors import Mistake, find_mistake
+from posformer.evaluation.error_kinds import Mistake, find_mistake
 from posformer.evaluation.markup import Markup, element, joined
-from posformer.evaluation.measures import evaluate_pairs
+from posformer.evaluation.metrics import evaluate_pairs
+from posformer.evaluation.paired import Comparison
 from posformer.evaluation.predictions import Prediction
 from posformer.evaluation.report_parts import (
     intervals_of,
@@ -20,15 +19,16 @@ from posformer.evaluation.report_parts import (
     table,
 )
 from posformer.evaluation.report_sections import level_and_length_plots
-from posformer.evaluation.table import HEADER, table_lines
+from posformer.evaluation.score_table import HEADER, table_lines
+from posformer.evaluation.token_alignment import Pair, align
 from posformer.latex import encode_forest, is_structure
 
-__all__ = ["FindPicture", "comparison_section", "errors_section"]
+__all__ = ["FindImage", "comparison_section", "errors_section"]
 
-FindPicture = Callable[[str], np.ndarray | None]
-"""Gives for a name the picture, uint8 (height, width), white ink on black, or None."""
+FindImage = Callable[[str], np.ndarray | None]
+"""Gives for a name the image, uint8 (height, width), white ink on black, or None."""
 
-_WIDEST = 1200  # pixels; a wider picture would be shown smaller anyway
+_WIDEST = 1200  # pixels; a wider image would be shown smaller anyway
 
 _FILTERS = {
     "all": "all",
@@ -41,7 +41,7 @@ _FILTERS = {
 }
 
 
-def errors_section(predictions: Sequence[Prediction], find: FindPicture, most: int) -> Markup:
+def errors_section(predictions: Sequence[Prediction], find: FindImage, most: int) -> Markup:
     """The wrong predictions, those that were surest first, at most so many."""
     wrong = [one for one in predictions if not one.is_right]
     if not wrong:
@@ -63,14 +63,14 @@ def errors_section(predictions: Sequence[Prediction], find: FindPicture, most: i
 
 
 def comparison_section(
-    comparison: Comparison, names: tuple[str, str], find: FindPicture, most: int
+    comparison: Comparison, names: tuple[str, str], find: FindImage, most: int
 ) -> Markup:
     """Two models on the same expressions: measures, test, plots, and what changed sides.
 
     Args:
         comparison: Of the two.
         names: Of the two, the reported one first.
-        find: Gives the pictures.
+        find: Gives the images.
         most: How many of the expressions that changed sides are shown.
     """
     both = [
@@ -115,7 +115,7 @@ def _sides_table(comparison: Comparison, names: tuple[str, str]) -> Markup:
 
 
 def _changed(
-    comparison: Comparison, names: tuple[str, str], find: FindPicture, most: int
+    comparison: Comparison, names: tuple[str, str], find: FindImage, most: int
 ) -> list[Markup]:
     """The expressions that one of the models alone reads right, with what the other reads."""
     groups = [
@@ -157,12 +157,12 @@ def _classes(mistake: Mistake) -> list[str]:
     return [mistake.kind, mistake.parsing, *([] if mistake.well_formed else ["malformed"])]
 
 
-def _error_card(one: Prediction, find: FindPicture) -> Markup:
+def _error_card(one: Prediction, find: FindImage) -> Markup:
     mistake = find_mistake(one.truth, one.prediction)
     assert mistake is not None, "only wrong predictions have cards"
     pairs = align(one.truth, one.prediction)
-    picture = find(one.name)
-    shown = [] if picture is None else [_image(picture, f"handwriting of {one.name}")]
+    image = find(one.name)
+    shown = [] if image is None else [_image(image, f"handwriting of {one.name}")]
     return element(
         "article",
         element("h3", one.name),
@@ -207,15 +207,15 @@ def _pair(pair: Pair) -> Markup:
     )
 
 
-def _image(picture: np.ndarray, about: str) -> Markup:
-    """A picture as part of the page: black ink on white, (height, width)."""
-    height, width = picture.shape
+def _image(image: np.ndarray, about: str) -> Markup:
+    """An image as part of the page: black ink on white, (height, width)."""
+    height, width = image.shape
     if width > _WIDEST:
         height = max(1, height * _WIDEST // width)
-        picture = cv2.resize(picture, (_WIDEST, height), interpolation=cv2.INTER_AREA)
-    _, data = cv2.imencode(".png", 255 - picture)
+        image = cv2.resize(image, (_WIDEST, height), interpolation=cv2.INTER_AREA)
+    _, data = cv2.imencode(".png", 255 - image)
     address = "data:image/png;base64," + base64.b64encode(data.tobytes()).decode("ascii")
     return element(
-        "img", src=address, alt=about, width=picture.shape[1], height=picture.shape[0],
+        "img", src=address, alt=about, width=image.shape[1], height=image.shape[0],
         loading="lazy",
     )  # fmt: skip

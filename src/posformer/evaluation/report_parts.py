@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from posformer.evaluation.markup import Markup, element, joined
-from posformer.evaluation.measures import edit_distances
+from posformer.evaluation.metrics import edit_distances
 from posformer.evaluation.predictions import Prediction
 from posformer.evaluation.significance import Intervals, bootstrap_intervals
 

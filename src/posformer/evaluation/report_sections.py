@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from posformer.evaluation.errors import count_errors
+from posformer.evaluation.error_kinds import count_errors
 from posformer.evaluation.markup import Markup, element, joined
-from posformer.evaluation.measures import Row, Scores, wilson_interval
+from posformer.evaluation.metrics import Row, Scores, wilson_interval
 from posformer.evaluation.plots import Bar, bar_plot, heat_map, reliability_plot
 from posformer.evaluation.predictions import Prediction
 from posformer.evaluation.report_parts import (
@@ -17,14 +17,14 @@ from posformer.evaluation.report_parts import (
     remark,
     table,
 )
+from posformer.evaluation.score_table import HEADER, paper_remarks, range_text, table_lines
 from posformer.evaluation.significance import Intervals
-from posformer.evaluation.symbols import (
+from posformer.evaluation.symbol_scores import (
     Confusion,
     SymbolScore,
     count_confusions,
     score_symbols,
 )
-from posformer.evaluation.table import HEADER, paper_remarks, range_text, table_lines
 from posformer.runtime.calibration import measure_reliability
 
 __all__ = [
@@ -286,10 +286,10 @@ def _confusion_map(replaced: Sequence[Confusion]) -> Markup:
     times = {(one.truth, one.prediction): one.count for one in replaced}
     counts = [[times.get((row, column), 0) for column in columns] for row in rows]
     left = sum(times.values()) - sum(map(sum, counts))
-    picture = heat_map(rows, columns, counts, "Symbols by what they were taken for")
+    image = heat_map(rows, columns, counts, "Symbols by what they were taken for")
     note = f"Truth at the left, prediction at the top. {left:,} confusions are not shown."
     return panel(
-        element("h3", "Confusion"), element("div", picture, class_="wide heatmap"), remark(note)
+        element("h3", "Confusion"), element("div", image, class_="wide heatmap"), remark(note)
     )
 
 

@@ -1,6 +1,6 @@
 """Where models look while they write; needs no PyTorch."""
 
-from posformer.explain.explaining import Explained, explain
-from posformer.explain.looking import ExplainError, LayerLook, Looking, coverage, look
+from posformer.explain.attention_maps import ExplainError, LayerLook, Looking, coverage, look
+from posformer.explain.explain import Explained, explain
 
 __all__ = ["ExplainError", "Explained", "LayerLook", "Looking", "coverage", "explain", "look"]

@@ -1,4 +1,4 @@
-"""Tokens written out in a picture, some of them marked."""
+"""Tokens written out in an image, some of them marked."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The page that shows an explanation: plain HTML beside the pictures it shows."""
+"""The page that shows an explanation: plain HTML beside the images it shows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from posformer.explain.looking import Looking
+from posformer.explain.attention_maps import Looking
 from posformer.latex import is_structure
 
 __all__ = ["Section", "page"]
@@ -14,13 +14,13 @@ __all__ = ["Section", "page"]
 
 @dataclass(frozen=True)
 class Section:
-    """One formula of the picture."""
+    """One formula of the image."""
 
     place: str  # of its files, in front of their names; "" or such as "formula-2/"
     lookings: tuple[Looking, ...]  # of one or two models, while they write the same tokens
     readings: tuple[str, ...]  # the LaTeX that each of them reads by itself
     written: str  # the LaTeX that they were made to write
-    sheets: tuple[str, ...]  # a picture for each token; none if no model tells where it looked
+    sheets: tuple[str, ...]  # an image for each token; none if no model tells where it looked
     overviews: tuple[str | None, ...]  # for each model; None if it does not tell
     animation: str | None
     numbers: tuple[str, ...]
@@ -44,7 +44,7 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
 
 
 def _section(section: Section, name: str) -> str:
-    parts = [_image(f"{section.place}picture.png", "the picture as the model sees it")]
+    parts = [_image(f"{section.place}image.png", "the image as the model sees it")]
     parts.append(f"<p>Written here: <code>{escape(section.written)}</code>")
     for looking, reading in zip(section.lookings, section.readings, strict=True):
         parts.append(f"<br>{escape(looking.model)} reads: <code>{escape(reading)}</code>")
@@ -68,7 +68,7 @@ def _image(source: str, alt: str) -> str:
 
 
 def _strip(section: Section, shows: str) -> str:
-    """A button for each token, that shows its picture."""
+    """A button for each token, that shows its image."""
     first = section.lookings[0]
     buttons = [
         f'<button data-sheet="{escape(sheet)}" class="{_kinds(first, number)}">'

@@ -32,7 +32,7 @@ XML_ID = "{http://www.w3.org/XML/1998/namespace}id"
 MAX_BYTES = 16 * 2**20
 MAX_DEPTH = 400
 
-# MathWriting keeps what was asked for under "label"; CROHME calls it "truth". The normalised label
+# MathWriting keeps what was asked for under "label"; CROHME calls it "truth". The normalized label
 # is the better caption where there are both.
 _TRUTH_TYPES = ("normalizedLabel", "truth", "label")
 

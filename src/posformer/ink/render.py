@@ -1,6 +1,6 @@
-"""Strokes to pictures, drawn the way CROHME's pictures were drawn.
+"""Strokes to images, drawn the way CROHME's images were drawn.
 
-The pictures that the field trains on follow a rule that can be read off them, and it is the rule
+The images that the field trains on follow a rule that can be read off them, and it is the rule
 here: ink is brought to a size at which its strokes are 28 pixels tall on average, points are moved
 to whole pixels, joined by lines one pixel wide, and every pixel grows into a 3 x 3 square.
 """
@@ -16,23 +16,23 @@ import numpy as np
 from PIL import Image
 
 from posformer.errors import PosformerError
+from posformer.image.pen import thin
 from posformer.ink.aligned import AlignedInk, bounds
-from posformer.ink.pen import thin
 
 __all__ = [
     "RenderError",
     "RenderStyle",
     "natural_scale",
-    "picture_strokes",
     "render",
     "render_aligned",
     "rendered_size",
-    "save_picture",
+    "save_image",
+    "strokes_in_pixels",
     "token_boxes",
 ]
 
 STROKE_HEIGHT = 28
-"""Mean height in pixels of the strokes of a CROHME picture."""
+"""Mean height in pixels of the strokes of a CROHME image."""
 
 MAX_PIXELS = 2**26
 
@@ -43,10 +43,10 @@ class RenderError(PosformerError):
 
 @dataclass(frozen=True)
 class RenderStyle:
-    """How strokes become a picture."""
+    """How strokes become an image."""
 
     scale: float = 1.0
-    """The finished picture is resampled by this factor, as a real picture would be."""
+    """The finished image is resampled by this factor, as a real image would be."""
     margin: tuple[int, int] = (12, 11)
     """Empty pixels, before resampling, at left and top, and at right and bottom."""
     pen_width: int = 3
@@ -69,7 +69,7 @@ CROHME_STYLE = RenderStyle()
 
 
 def natural_scale(strokes: Sequence[np.ndarray]) -> float:
-    """The factor that brings ink of any unit to the size of CROHME's pictures.
+    """The factor that brings ink of any unit to the size of CROHME's images.
 
     28 pixels divided by the mean height of the strokes, of those taller than a tenth of the
     tallest. Ink of flat strokes only, such as a minus sign, is sized by width instead.
@@ -81,10 +81,10 @@ def natural_scale(strokes: Sequence[np.ndarray]) -> float:
     return unit * STROKE_HEIGHT / _stroke_height(grid)
 
 
-def picture_strokes(
+def strokes_in_pixels(
     strokes: Sequence[np.ndarray], measured: Collection[int] = ()
 ) -> tuple[np.ndarray, ...]:
-    """Ink in the pixels of its CROHME picture.
+    """Ink in the pixels of its CROHME image.
 
     Args:
         strokes: float (points, 2) each, in any unit.
@@ -92,11 +92,11 @@ def picture_strokes(
 
     Returns:
         float32 (points, 2) each, not rounded; the smallest coordinates lie in [0, 1), so that
-        `render` finds the very pixels of the CROHME picture. Points that do not leave the pixel
+        `render` finds the very pixels of the CROHME image. Points that do not leave the pixel
         of the point before are left out.
     """
     grid, _ = _on_grid(strokes)
-    # Single precision, as the pictures were made: where a product should be a whole number, its
+    # Single precision, as the images were made: where a product should be a whole number, its
     # last bit decides between two pixels.
     telling = [points for place, points in enumerate(grid) if place in measured] or grid
     scale = np.float32(STROKE_HEIGHT / _stroke_height(telling))
@@ -113,7 +113,7 @@ def _without_repeats(points: np.ndarray) -> np.ndarray:
 
 
 def _on_grid(strokes: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:
-    """Whole numbers, as the pictures were made from; decimals count in thousandths."""
+    """Whole numbers, as the images were made from; decimals count in thousandths."""
     if all((points == np.floor(points)).all() for points in strokes):
         return [np.asarray(points, np.float64) for points in strokes], 1.0
     return [np.floor(np.asarray(points, np.float64) * 1000 + 0.5) for points in strokes], 1000.0
@@ -131,7 +131,7 @@ def _stroke_height(strokes: Sequence[np.ndarray]) -> float:
 def rendered_size(
     strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE
 ) -> tuple[int, int]:
-    """Height and width of the picture that `render` gives."""
+    """Height and width of the image that `render` gives."""
     return _scaled_size(*_full_size(*bounds(np.floor(np.concatenate(strokes))), style), style)
 
 
@@ -139,7 +139,7 @@ def _full_size(low: np.ndarray, high: np.ndarray, style: RenderStyle) -> tuple[i
     """Height and width before resampling, for pixels from `low` to `high`."""
     width, height = high - low + style.pen_width + sum(style.margin)
     if not height * width <= MAX_PIXELS:
-        raise RenderError(f"a picture of {width:.0f} x {height:.0f} pixels is too large")
+        raise RenderError(f"an image of {width:.0f} x {height:.0f} pixels is too large")
     return int(height), int(width)
 
 
@@ -151,7 +151,7 @@ def render(strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE) -> 
     """Draw strokes.
 
     Args:
-        strokes: float (points, 2) each, in pixels; see `picture_strokes`.
+        strokes: float (points, 2) each, in pixels; see `strokes_in_pixels`.
         style: How.
 
     Returns:
@@ -162,22 +162,22 @@ def render(strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE) -> 
     height, width = _full_size(low, high, style)
     points += style.margin[0] + (style.pen_width - 1) // 2 - low
     lengths = np.array([len(stroke) for stroke in strokes])
-    picture: np.ndarray = np.zeros((height, width), np.uint8)
+    image: np.ndarray = np.zeros((height, width), np.uint8)
     columns, rows = _pixels(points, np.cumsum(lengths)[:-1] - 1)
-    picture[rows, columns] = 255
+    image[rows, columns] = 255
     if style.pen_width > 1:
         pen = np.ones((style.pen_width, style.pen_width), np.uint8)
-        picture = np.asarray(cv2.dilate(picture, pen))
+        image = np.asarray(cv2.dilate(image, pen))
     if style.thinned:
-        picture = thin((picture > 0).astype(np.uint8), style.thinned) * np.uint8(255)
-    return resample(picture, *_scaled_size(height, width, style))
+        image = thin((image > 0).astype(np.uint8), style.thinned) * np.uint8(255)
+    return resample(image, *_scaled_size(height, width, style))
 
 
 def _pixels(points: np.ndarray, breaks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All pixels of lines between points that follow each other.
 
     A line takes as many steps as its longer side has pixels; half a pixel rounds away from where
-    the line starts, as in the pictures (Bresenham's rule leaves that open, and OpenCV's lines
+    the line starts, as in the images (Bresenham's rule leaves that open, and OpenCV's lines
     differ).
 
     Args:
@@ -201,19 +201,19 @@ def _pixels(points: np.ndarray, breaks: np.ndarray) -> tuple[np.ndarray, np.ndar
     return columns, rows
 
 
-def resample(picture: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Bring a picture to a size: averaging when it shrinks, blending when it grows."""
-    if picture.shape == (height, width):
-        return picture
-    method = cv2.INTER_AREA if height * width < picture.size else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(picture, (width, height), interpolation=method))
+def resample(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Bring an image to a size: averaging when it shrinks, blending when it grows."""
+    if image.shape == (height, width):
+        return image
+    method = cv2.INTER_AREA if height * width < image.size else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image, (width, height), interpolation=method))
 
 
 def token_boxes(ink: AlignedInk, style: RenderStyle = CROHME_STYLE) -> np.ndarray:
-    """Where the tokens are in the picture of the ink.
+    """Where the tokens are in the image of the ink.
 
     Returns:
-        float32 (tokens, 4): left, top, right, bottom in pixels of the picture, with the pen's
+        float32 (tokens, 4): left, top, right, bottom in pixels of the image, with the pen's
         width; NaN for a token without ink.
     """
     points = np.floor(np.concatenate(ink.strokes))
@@ -238,18 +238,18 @@ def token_boxes(ink: AlignedInk, style: RenderStyle = CROHME_STYLE) -> np.ndarra
 def render_aligned(
     ink: AlignedInk, style: RenderStyle = CROHME_STYLE
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw aligned ink; gives the picture of `render` and the boxes of `token_boxes`."""
+    """Draw aligned ink; gives the image of `render` and the boxes of `token_boxes`."""
     return render(ink.strokes, style), token_boxes(ink, style)
 
 
-def save_picture(picture: np.ndarray, path: str | os.PathLike[str]) -> None:
-    """Write a picture, uint8 (height, width), in the format its name ends with.
+def save_image(image: np.ndarray, path: str | os.PathLike[str]) -> None:
+    """Write an image, uint8 (height, width), in the format its name ends with.
 
     Raises:
         RenderError: When the format is unknown or the file cannot be written; names the file.
     """
     try:
-        Image.fromarray(picture).save(path)
+        Image.fromarray(image).save(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise RenderError(f"{os.fspath(path)}: {reason}") from error

@@ -1,6 +1,5 @@
-"""Mathematical text: tokens, normaliser, vocabulary, position forest."""
+"""Mathematical text: tokens, normalizer, vocabulary, position forest."""
 
-from posformer.latex.drawing import draw_forest
 from posformer.latex.errors import LatexError, UnknownTokenError
 from posformer.latex.forest import (
     LETTER_CODES,
@@ -9,6 +8,7 @@ from posformer.latex.forest import (
     encode_forest,
     identifier_codes,
 )
+from posformer.latex.forest_drawing import draw_forest
 from posformer.latex.normalizer import normalize
 from posformer.latex.syntax import check, is_valid
 from posformer.latex.tokens import (

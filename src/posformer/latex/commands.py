@@ -1,4 +1,4 @@
-r"""What the normaliser knows about commands: names, synonyms, arguments.
+r"""What the normalizer knows about commands: names, synonyms, arguments.
 
 Caption form has one spelling a symbol, chosen by its ink: `\le` and `\leqslant` are `\leq`, `\to`
 and `\longrightarrow` are `\rightarrow`.

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from posformer.atomic import atomic_write
 from posformer.latex.errors import LatexError, UnknownTokenError
-from posformer.whole import write_whole
 
 _SPECIAL = ("<pad>", "<sos>", "<eos>")
 
@@ -57,10 +57,10 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one word a line; a file that is there is replaced in one step or not at all."""
-        write_whole(path, "".join(f"{word}\n" for word in self._words))
+        atomic_write(path, "".join(f"{word}\n" for word in self._words))
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def tokens(self) -> tuple[str, ...]:
         """The words in order, without the special ones."""
         return self._words
 

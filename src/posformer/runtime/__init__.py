@@ -1,17 +1,17 @@
 """What runs a model for the search; PyTorch is imported only when a model needs it."""
 
 from posformer.runtime.calibration import Calibration, confidences, fit_calibration
-from posformer.runtime.interface import Engine, Runtime, load_runtime, model_path
-from posformer.runtime.reading import read_pictures, search_options
+from posformer.runtime.decoding import decode_images, search_options
+from posformer.runtime.engine import Engine, Runtime, load_runtime, model_path
 
 __all__ = [
     "Calibration",
     "Engine",
     "Runtime",
     "confidences",
+    "decode_images",
     "fit_calibration",
     "load_runtime",
     "model_path",
-    "read_pictures",
     "search_options",
 ]

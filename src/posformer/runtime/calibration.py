@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from posformer.model.config import ConfigError, from_dict
-from posformer.model.folder import VOCABULARY, ModelFolder, open_folder, write_folder
+from posformer.models.model_config import ConfigError, from_dict
+from posformer.models.model_folder import VOCABULARY, ModelFolder, open_folder, write_folder
 from posformer.search import Hypothesis
 
 __all__ = [
@@ -69,7 +69,7 @@ class Calibration:
 def confidences(
     hypotheses: Sequence[Hypothesis], calibration: Calibration | None
 ) -> tuple[float, ...]:
-    """How sure the readings of one picture are, best first.
+    """How sure the readings of one image are, best first.
 
     Calibrated, these are chances to be right: at most one reading is, so they never grow down the
     list and sum to at most 1. Uncalibrated, each is the mean probability of its tokens.
@@ -92,9 +92,9 @@ def fit_calibration(
     """Fit the curve to readings of which it is known whether they are right.
 
     Args:
-        hypotheses: the best hypothesis of each picture, found with the settings that will be used.
+        hypotheses: the best hypothesis of each image, found with the settings that will be used.
         correct: whether it is the truth.
-        data: what is said of where the pictures came from.
+        data: what is said of where the images came from.
     """
     outcomes = np.asarray(correct, np.float64)
     if len(outcomes) != len(hypotheses) or len(set(outcomes.tolist())) < 2:
@@ -134,7 +134,7 @@ def cross_validate(
         hypotheses: see `fit_calibration`.
         correct: likewise.
         folds: parts; the curve for each is fitted on all others.
-        seed: of how readings are dealt out to them.
+        seed: of how readings are sharded out to them.
     """
     outcomes = np.asarray(correct, bool)
     fold = np.random.default_rng(seed).permutation(len(outcomes)) % folds

@@ -1,8 +1,8 @@
 """Greedy and beam search over a step interface; knows no framework."""
 
 from posformer.search.bidirectional import search
+from posformer.search.decoding_options import DecodingOptions, Hypothesis
 from posformer.search.greedy import greedy
-from posformer.search.interface import StepModel
-from posformer.search.options import Hypothesis, SearchOptions
+from posformer.search.step_model import StepModel
 
-__all__ = ["Hypothesis", "SearchOptions", "StepModel", "greedy", "search"]
+__all__ = ["DecodingOptions", "Hypothesis", "StepModel", "greedy", "search"]

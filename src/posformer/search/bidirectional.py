@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 
 from posformer.search.beam import Direction, Finished, decode
+from posformer.search.decoding_options import DecodingOptions, Hypothesis
 from posformer.search.greedy import greedy
-from posformer.search.interface import State, StepModel
-from posformer.search.options import Hypothesis, SearchOptions
+from posformer.search.step_model import State, StepModel
 
 __all__ = ["search"]
 
@@ -18,12 +18,12 @@ Scores = dict[tuple[int, ...], np.ndarray]
 
 def search(
     model: StepModel[State],
-    options: SearchOptions,
+    options: DecodingOptions,
     sos: int,
     eos: int,
-    pictures: int,
+    images: int,
     pad: int = 0,
-    is_sound: Callable[[tuple[int, ...]], bool] | None = None,
+    is_well_formed: Callable[[tuple[int, ...]], bool] | None = None,
 ) -> list[list[Hypothesis]]:
     """Find the best token sequences of every expression.
 
@@ -32,30 +32,33 @@ def search(
     them is judged in all.
 
     Args:
-        model: the network, with its pictures encoded.
+        model: the network, with its images encoded.
         options: how to search.
         sos: start token.
         eos: end token.
-        pictures: how many pictures the model holds: `views` of each expression.
+        images: how many images the model holds: `views` of each expression.
         pad: token that is never chosen.
-        is_sound: whether a sequence can be meant at all; those that cannot come behind all that
-            can. Greedy search finds but one in a view, and gives the one that scores best.
+        is_well_formed: whether a sequence is valid; those that are not rank behind all that
+            are. Greedy search finds but one in a view, and gives the one that scores best.
 
     Returns:
         For every expression up to `top_k` distinct sequences, best first.
     """
-    if pictures == 0:
+    if images == 0:
         return []
-    starts = range(0, pictures, options.views)
+    starts = range(0, images, options.views)
     if options.is_greedy:
-        seen = greedy(model, sos, eos, pictures, pad, options.max_length, options.length_power)
+        seen = greedy(model, sos, eos, images, pad, options.max_length, options.length_power)
         views = (seen[start : start + options.views] for start in starts)
         return [[max(found, key=lambda hypothesis: hypothesis.score)] for found in views]
     directions = (Direction(sos, eos, reverse=False), Direction(eos, sos, reverse=True))
     searched = directions if options.directions == "both" else directions[:1]
-    pools = decode(model, options, searched, pictures, pad)
+    pools = decode(model, options, searched, images, pad)
     found = [_merge(pools[start : start + options.views]) for start in starts]
-    sound = [{tokens for tokens in scores if not is_sound or is_sound(tokens)} for scores in found]
+    sound = [
+        {tokens for tokens in scores if not is_well_formed or is_well_formed(tokens)}
+        for scores in found
+    ]
     if options.rescore:
         found = [
             _contenders(scores, meant, options.top_k)
@@ -94,9 +97,9 @@ def _rescore(
     model: StepModel[State],
     found: list[Scores],
     directions: tuple[Direction, Direction],
-    options: SearchOptions,
+    options: DecodingOptions,
 ) -> None:
-    """Fill in the unknown scores with one call of the network for all pictures."""
+    """Fill in the unknown scores with one call of the network for all images."""
     views = options.views
     missing = [
         (expression * views + view, tokens, direction, table)
@@ -107,34 +110,36 @@ def _rescore(
     ]
     if not missing:
         return
-    pictures, rows = _rows([picture for picture, *_ in missing])
+    images, rows = _rows([image for image, *_ in missing])
     steps = 1 + max(len(tokens) for _, tokens, *_ in missing)
     # What stands behind a sequence is never looked at: any token will do as padding.
     sequences = np.full(
         (len(found) * views, rows.max() + 1, steps + 1), directions[0].end, np.int64
     )
     counted = np.zeros((*sequences.shape[:2], steps), dtype=bool)
-    for picture, row, (_, tokens, number, _) in zip(pictures, rows, missing, strict=True):
+    for image, row, (_, tokens, number, _) in zip(images, rows, missing, strict=True):
         way = directions[number]
         sequence = (way.start, *(reversed(tokens) if way.reverse else tokens), way.end)
-        sequences[picture, row, : len(sequence)] = sequence
-        counted[picture, row, : len(sequence) - 1] = True
+        sequences[image, row, : len(sequence)] = sequence
+        counted[image, row, : len(sequence) - 1] = True
     output, _ = model.step(sequences[..., :-1], model.start())
     gains = np.take_along_axis(output, sequences[..., 1:, None], axis=-1)[..., 0]
     sums = np.where(counted, gains, 0.0).sum(axis=-1, dtype=np.float64)
     means = sums / np.maximum(counted.sum(axis=-1), 1) ** options.length_power
-    for picture, row, (_, _, number, table) in zip(pictures, rows, missing, strict=True):
-        table[picture % views, number] = means[picture, row]
+    for image, row, (_, _, number, table) in zip(images, rows, missing, strict=True):
+        table[image % views, number] = means[image, row]
 
 
-def _rows(pictures: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Give each entry of a sorted list of pictures the next free row of its picture."""
-    numbers = np.array(pictures)
+def _rows(images: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Give each entry of a sorted list of images the next free row of its image."""
+    numbers = np.array(images)
     first = np.searchsorted(numbers, numbers, side="left")
     return numbers, np.arange(len(numbers)) - first
 
 
-def _rank(scores: Scores, sound: set[tuple[int, ...]], options: SearchOptions) -> list[Hypothesis]:
+def _rank(
+    scores: Scores, sound: set[tuple[int, ...]], options: DecodingOptions
+) -> list[Hypothesis]:
     """The best sequences of one expression, sound ones first; of equal ones the smaller tokens."""
     ranked = []
     for tokens, table in scores.items():

@@ -17,7 +17,9 @@ from posformer import __version__
 from posformer.errors import PosformerError
 from posformer.ink import read_inkml
 from posformer.recognizer import Recognizer, Source, is_inkml
-from posformer.serve.answers import (
+from posformer.serve.middleware import HEADERS, Guard
+from posformer.serve.page import page_routes
+from posformer.serve.schemas import (
     Answer,
     Expression,
     Failure,
@@ -26,10 +28,8 @@ from posformer.serve.answers import (
     Model,
     Strokes,
 )
-from posformer.serve.guard import HEADERS, Guard
-from posformer.serve.page import page_routes
-from posformer.serve.pool import WorkerPool
 from posformer.serve.settings import Settings
+from posformer.serve.worker_pool import WorkerPool
 
 __all__ = ["create_app"]
 
@@ -116,7 +116,7 @@ class _Interface:
             top_k: top_k_type = 1,
             explain: explain_type = False,
         ) -> Answer:
-            """Read a picture (PNG, JPEG, WebP, GIF, BMP, TIFF, PPM) or InkML."""
+            """Read an image (PNG, JPEG, WebP, GIF, BMP, TIFF, PPM) or InkML."""
             name = file.filename or "-"
             source = await asyncio.to_thread(self._opened, await file.read(), name)
             return await self._answer(name, source, top_k, explain)
@@ -159,7 +159,7 @@ class _Interface:
                 architecture=runtime.config.name,
                 engine=type(runtime).__name__.removesuffix("Runtime"),
                 calibrated=self._recognizer.calibration is not None,
-                words=list(runtime.vocabulary.words),
+                words=list(runtime.vocabulary.tokens),
                 about=runtime.info,
             )
 
@@ -168,7 +168,7 @@ class _Interface:
         self.router.add_api_route("/model", model)
 
     def _opened(self, content: bytes, name: str) -> Source:
-        """What was uploaded: a picture as it is, InkML as strokes, so that their limits hold."""
+        """What was uploaded: an image as it is, InkML as strokes, so that their limits hold."""
         if not is_inkml(content):
             return content
         strokes = read_inkml(content, name).strokes

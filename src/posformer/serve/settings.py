@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from posformer.runtime.reading import DEFAULT_BEAM, DEFAULT_VIEWS, MOST_VIEWS
+from posformer.runtime.decoding import DEFAULT_BEAM, DEFAULT_VIEWS, MOST_VIEWS
 
 __all__ = ["Settings"]
 
@@ -11,7 +11,7 @@ __all__ = ["Settings"]
 class Settings:
     """Limits and sizes of a server; each refusal names the one that was passed."""
 
-    workers: int = 1  # threads that recognise
+    workers: int = 1  # threads that recognize
     batch: int = 8  # requests that one of them takes together; 1: each for itself
     requests: int = 64  # that are taken in and not answered yet; more are told to come again
     seconds: float = 30.0  # for a request to arrive, and again to be answered

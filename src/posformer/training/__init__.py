@@ -1,1 +1,1 @@
-"""Training: recipes, batches, losses and the Lightning module. Needs the extra `train`."""
+"""Training: configs, batches, losses and the Lightning module. Needs the extra `train`."""

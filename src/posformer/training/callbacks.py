@@ -21,9 +21,9 @@ from lightning.pytorch.callbacks import (
 )
 from torch import Tensor
 
-from posformer.training.batch import Batch
-from posformer.training.module import TrainingModule
-from posformer.training.recipe import Recipe
+from posformer.training.collate import Batch
+from posformer.training.lightning_module import TrainingModule
+from posformer.training.training_config import TrainingConfig
 
 __all__ = ["CpuBudget", "LogLines", "make_callbacks", "say"]
 
@@ -38,7 +38,7 @@ class LogLines(Callback):
 
     def __init__(self, seconds: float = 30.0) -> None:
         self._seconds, self._last = seconds, time.monotonic()
-        self._pictures, self._loss, self._batches = 0, 0.0, 0
+        self._images, self._loss, self._batches = 0, 0.0, 0
 
     def on_train_batch_end(
         self,
@@ -49,7 +49,7 @@ class LogLines(Callback):
         batch_idx: int,
     ) -> None:
         """Adds up, and prints when it is time."""
-        self._pictures += len(batch.names)
+        self._images += len(batch.names)
         self._batches += 1
         self._loss += float(outputs["loss"])
         passed = time.monotonic() - self._last
@@ -59,9 +59,9 @@ class LogLines(Callback):
         say(
             f"epoch {trainer.current_epoch} step {trainer.global_step}: "
             f"loss {self._loss / self._batches:.3f}, rate {rate:.2e}, "
-            f"{self._pictures / passed:.1f} pictures/s"
+            f"{self._images / passed:.1f} images/s"
         )
-        self._pictures, self._batches, self._loss = 0, 0, 0.0
+        self._images, self._batches, self._loss = 0, 0, 0.0
         self._last = time.monotonic()
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -169,13 +169,13 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def make_callbacks(recipe: Recipe, folder: Path) -> list[Callback]:
+def make_callbacks(config: TrainingConfig, folder: Path) -> list[Callback]:
     """Checkpoints every few minutes, every epoch and of the best; averages; a progress bar."""
     callbacks: list[Callback] = [
         ModelCheckpoint(
             folder,
             filename="last",
-            train_time_interval=timedelta(minutes=recipe.checkpoint_minutes),
+            train_time_interval=timedelta(minutes=config.checkpoint_minutes),
             enable_version_counter=False,
             save_on_exception=True,
         ),
@@ -194,10 +194,10 @@ def make_callbacks(recipe: Recipe, folder: Path) -> list[Callback]:
             enable_version_counter=False,
         ),
         LearningRateMonitor("step"),
-        CpuBudget(recipe.minutes),
+        CpuBudget(config.minutes),
     ]
-    if recipe.optimizer.averaging is not None:
-        callbacks.append(WeightAveraging(multi_avg_fn=_moving_average(recipe.optimizer.averaging)))
+    if config.optimizer.averaging is not None:
+        callbacks.append(WeightAveraging(multi_avg_fn=_moving_average(config.optimizer.averaging)))
     callbacks.append(TQDMProgressBar() if sys.stderr.isatty() else LogLines())
     callbacks.append(PatientInterrupt())
     return callbacks

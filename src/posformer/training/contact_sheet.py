@@ -7,14 +7,14 @@ import cv2
 import numpy as np
 from PIL import Image, ImageDraw
 
-from posformer.evaluation.alignment import Pair, align
+from posformer.evaluation.token_alignment import Pair, align
 from posformer.explain.lettering import Colour, Word, line_height, words_height, write, write_words
 
 __all__ = ["Example", "draw_sheet"]
 
 _COLUMNS = 3
 _CARD, _MARGIN, _BAR = 380, 12, 5  # pixels: width of a card, around things, of the coloured edge
-_PICTURE = 96  # most pixels of a picture's height
+_IMAGE = 96  # most pixels of an image's height
 _SIZE = 13
 
 _INK: Colour = (40, 40, 50)
@@ -28,9 +28,9 @@ _PAPER: Colour = (255, 255, 255)
 
 @dataclass(frozen=True)
 class Example:
-    """A picture, its text, and what a model read."""
+    """An image, its text, and what a model read."""
 
-    picture: np.ndarray  # uint8 (height, width), white ink on black
+    image: np.ndarray  # uint8 (height, width), white ink on black
     truth: tuple[str, ...]
     prediction: tuple[str, ...]
 
@@ -64,27 +64,27 @@ def draw_sheet(examples: Sequence[Example], title: str) -> np.ndarray:
 
 
 def _card(example: Example) -> Image.Image:
-    picture = _fitted(example.picture)
+    image = _fitted(example.image)
     lines = _lines(example)
     left, width = _BAR + _MARGIN, _CARD - _BAR - 2 * _MARGIN
     heights = [words_height(words, _SIZE, width) for words in lines]
-    card = Image.new("RGB", (_CARD, picture.height + sum(heights) + 2 * _MARGIN), _PAPER)
+    card = Image.new("RGB", (_CARD, image.height + sum(heights) + 2 * _MARGIN), _PAPER)
     edge = _RIGHT if example.is_right else _WRONG
     ImageDraw.Draw(card).rectangle((0, 0, _BAR - 1, card.height), edge)
-    card.paste(picture, (left, _MARGIN))
-    below = picture.height + _MARGIN + 4
+    card.paste(image, (left, _MARGIN))
+    below = image.height + _MARGIN + 4
     for words, height in zip(lines, heights, strict=True):
         write_words(card, (left, below), words, _SIZE, width)
         below += height
     return card
 
 
-def _fitted(picture: np.ndarray) -> Image.Image:
-    height, width = picture.shape
-    scale = min((_CARD - _BAR - 2 * _MARGIN) / width, _PICTURE / height, 1.5)
+def _fitted(image: np.ndarray) -> Image.Image:
+    height, width = image.shape
+    scale = min((_CARD - _BAR - 2 * _MARGIN) / width, _IMAGE / height, 1.5)
     size = max(1, round(width * scale)), max(1, round(height * scale))
     shrinks = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
-    return Image.fromarray(255 - cv2.resize(picture, size, interpolation=shrinks)).convert("RGB")
+    return Image.fromarray(255 - cv2.resize(image, size, interpolation=shrinks)).convert("RGB")
 
 
 def _lines(example: Example) -> list[list[Word]]:

@@ -1,4 +1,4 @@
-"""The learning curves of a run, over all its starts, as a picture."""
+"""The learning curves of a run, over all its starts, as an image."""
 
 import csv
 import math

@@ -5,9 +5,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from posformer.model.interface import TrainingOutput
-from posformer.training.batch import IGNORE, Batch
-from posformer.training.recipe import LossConfig
+from posformer.models.base import TrainingOutput
+from posformer.training.collate import IGNORE, Batch
+from posformer.training.training_config import LossConfig
 
 __all__ = ["all_losses", "total_loss"]
 

@@ -10,22 +10,22 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from PIL import Image
 
-from posformer.data import Source
-from posformer.model.batching import pad_pictures
-from posformer.runtime.pytorch import PyTorchStepModel
+from posformer.data import Sampler
+from posformer.models.padding import pad_images
+from posformer.runtime.pytorch_runtime import PyTorchStepModel
 from posformer.search.greedy import greedy
 from posformer.training.callbacks import say
 from posformer.training.contact_sheet import Example, draw_sheet
 from posformer.training.curves import draw_curves, read_curves
-from posformer.training.module import TrainingModule
+from posformer.training.lightning_module import TrainingModule
 
-__all__ = ["ProgressPictures", "read_greedily"]
+__all__ = ["PredictionSheets", "read_greedily"]
 
-_GROUP = 8  # pictures read together
+_GROUP = 8  # images read together
 _MORE = 5  # tokens that a reading may have more than the truth; it is wrong long before
 
 
-class ProgressPictures(Callback):
+class PredictionSheets(Callback):
     """Writes `predictions/epoch-N.png` and `curves.png`, and both to TensorBoard.
 
     It draws no random numbers and keeps no state, so a run is the same with it and without. What
@@ -33,11 +33,11 @@ class ProgressPictures(Callback):
 
     Args:
         folder: of the run.
-        source: the validation examples, as pictures.
+        source: the validation examples, as images.
         count: how many of them are shown, always the same.
     """
 
-    def __init__(self, folder: Path, source: Source, count: int) -> None:
+    def __init__(self, folder: Path, source: Sampler, count: int) -> None:
         self._folder, self._source, self._count = folder, source, min(count, len(source))
         self._examples: list[Example] = []
         self._given_up: set[str] = set()
@@ -58,7 +58,7 @@ class ProgressPictures(Callback):
             return
         try:
             work()
-        except Exception as error:  # whatever it is, training is worth more than a picture of it
+        except Exception as error:  # whatever it is, training is worth more than an image of it
             self._given_up.add(what)
             say(f"draws no {what} from here on: {' '.join(str(error).split())}")
 
@@ -93,29 +93,29 @@ class ProgressPictures(Callback):
 
 
 @torch.inference_mode()
-def read_greedily(module: TrainingModule, source: Source, chosen: Sequence[int]) -> list[Example]:
+def read_greedily(module: TrainingModule, source: Sampler, chosen: Sequence[int]) -> list[Example]:
     """What a model in training reads in some examples, left to right, in their order."""
-    drawings = [source.draw(index, np.random.default_rng(0)) for index in chosen]
-    pictures = [drawing.render()[0] for drawing in drawings]
-    order = sorted(range(len(chosen)), key=lambda place: pictures[place].shape[1])
+    drawings = [source.sample(index, np.random.default_rng(0)) for index in chosen]
+    images = [drawing.render()[0] for drawing in drawings]
+    order = sorted(range(len(chosen)), key=lambda place: images[place].shape[1])
     found: dict[int, tuple[str, ...]] = {}
     for start in range(0, len(order), _GROUP):
         group = order[start : start + _GROUP]
         longest = max(len(drawings[place].tokens) for place in group)
-        readings = _read_group(module, [pictures[place] for place in group], longest + _MORE)
+        readings = _read_group(module, [images[place] for place in group], longest + _MORE)
         found.update(zip(group, readings, strict=True))
     return [
-        Example(pictures[place], tuple(drawing.tokens), found[place])
+        Example(images[place], tuple(drawing.tokens), found[place])
         for place, drawing in enumerate(drawings)
     ]
 
 
 def _read_group(
-    module: TrainingModule, pictures: Sequence[np.ndarray], most: int
+    module: TrainingModule, images: Sequence[np.ndarray], most: int
 ) -> list[tuple[str, ...]]:
     words = module.vocabulary
-    batch, padding = (torch.from_numpy(part).to(module.device) for part in pad_pictures(pictures))
+    batch, padding = (torch.from_numpy(part).to(module.device) for part in pad_images(images))
     memory = module.model.encode(batch.contiguous(memory_format=torch.channels_last), padding)
     step_model = PyTorchStepModel(module.model, memory)
-    readings = greedy(step_model, words.sos, words.eos, len(pictures), max_length=most)
+    readings = greedy(step_model, words.sos, words.eos, len(images), max_length=most)
     return [tuple(words.decode(reading.tokens, skip_special=True)) for reading in readings]

@@ -1,0 +1,1 @@
+"""Photographs and scans: decoding, page clean-up, line splitting."""

@@ -1,0 +1,66 @@
+"""What `posformer info` tells: versions, and what is known of a model."""
+
+import json
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from posformer import __version__
+from posformer.models.model_folder import CARD, ModelFolder, open_folder
+from posformer.runtime.engine import model_path
+
+__all__ = ["describe_model", "describe_program"]
+
+_LIBRARIES = ("numpy", "onnxruntime", "opencv-python-headless", "pillow", "torch")
+
+
+def describe_program() -> str:
+    """Versions of the program, of Python and of the libraries that matter, a line each."""
+    rows = [("posformer", __version__), ("python", platform.python_version())]
+    rows += [(name, _version(name)) for name in _LIBRARIES]
+    rows.append(("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"))
+    return _table(rows)
+
+
+def describe_model(path: Path | None = None) -> str:
+    """What is known of a model: where it is, its settings, what its folder tells, its card."""
+    folder = open_folder(model_path(path))
+    parts = [_table([("model", str(folder.path)), *_settings(folder), *_known(folder.info)])]
+    if folder.has(CARD):
+        parts.append(folder.file(CARD).read_text(encoding="utf-8").strip())
+    return "\n\n".join(parts)
+
+
+def _settings(folder: ModelFolder) -> list[tuple[str, str]]:
+    config = folder.config
+    size = sum((folder.path / name).stat().st_size for name in folder.checksums)
+    layers = "+".join(map(str, config.encoder.layers))
+    return [
+        ("architecture", config.name),
+        ("encoder", f"growth {config.encoder.growth}, {layers} layers"),
+        ("decoder", config.decoder.describe()),
+        ("directions", config.decoder.directions),
+        ("words", str(len(folder.vocabulary.tokens))),
+        ("files", f"{', '.join(folder.checksums)} ({size / 1e6:.1f} MB)"),
+    ]
+
+
+def _known(info: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in info.items()
+    ]
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

@@ -1,0 +1,150 @@
+"""A model folder: complete in itself, versioned, with a checksum for every file. Needs no PyTorch.
+
+`config.json` holds the format version, the settings of the model, what is known of it (`info`) and
+the SHA-256 of the other files; `vocabulary.txt` its words; `model.safetensors` its weights;
+`encoder.onnx` and `decoder.onnx` what recognition runs.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posformer.errors import PosformerError
+from posformer.latex import LatexError, Vocabulary
+from posformer.models.model_config import ConfigError, ModelConfig
+
+__all__ = [
+    "CARD",
+    "DECODER",
+    "ENCODER",
+    "FORMAT",
+    "VOCABULARY",
+    "ModelError",
+    "ModelFolder",
+    "open_folder",
+    "write_folder",
+]
+
+ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
+VOCABULARY = "vocabulary.txt"
+CARD = "README.md"  # what people should know of a model
+FORMAT = 1  # of model folders; raised when an older program could misread a newer one
+_CONFIG = "config.json"
+
+
+class ModelError(PosformerError):
+    """A model folder that is missing something, damaged, or newer than this program."""
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """What is known of a model without loading it."""
+
+    path: Path
+    config: ModelConfig
+    vocabulary: Vocabulary
+    info: dict[str, Any]  # what the model card tells: data, scores, calibration, version
+    checksums: dict[str, str]  # SHA-256 of every file but config.json
+
+    def file(self, name: str) -> Path:
+        """The path of a file of the model, after checking that it is there and undamaged."""
+        path = self.path / name
+        if name not in self.checksums:
+            raise ModelError(f"{self.path}: this model has no {name}")
+        try:
+            digest = _sha256(path)
+        except OSError as error:
+            raise ModelError(f"{path}: {error.strerror or error}") from error
+        if digest != self.checksums[name]:
+            raise ModelError(f"{path}: damaged (its checksum is not the one in {_CONFIG})")
+        return path
+
+    def has(self, name: str) -> bool:
+        """Whether the model comes with a file."""
+        return name in self.checksums
+
+
+def open_folder(path: str | os.PathLike[str]) -> ModelFolder:
+    """Reads the settings and the vocabulary of a model folder."""
+    folder = Path(path)
+    try:
+        content = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = "no such model folder" if not folder.is_dir() else error.strerror or str(error)
+        raise ModelError(f"{folder / _CONFIG}: {reason}") from error
+    except ValueError as error:
+        raise ModelError(f"{folder / _CONFIG}: not JSON: {error}") from error
+    version = content.get("format") if isinstance(content, dict) else None
+    if not isinstance(version, int):
+        raise ModelError(f"{folder / _CONFIG}: not the config of a posformer model")
+    if version > FORMAT:
+        raise ModelError(
+            f"{folder}: model format {version} is newer than this program knows ({FORMAT}); "
+            "update posformer"
+        )
+    try:
+        checksums, info = dict(content["files"]), dict(content.get("info") or {})
+        config = ModelConfig.from_dict(content["model"])
+        incomplete = ModelFolder(folder, config, Vocabulary(()), info, checksums)
+        vocabulary = Vocabulary.load(incomplete.file(VOCABULARY))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{folder / _CONFIG}: incomplete: {error}") from error
+    except (ConfigError, LatexError) as error:
+        raise ModelError(f"{folder}: {error}") from error
+    return ModelFolder(folder, config, vocabulary, info, checksums)
+
+
+def write_folder(
+    path: Path,
+    config: ModelConfig,
+    vocabulary: Vocabulary,
+    files: Mapping[str, Path],
+    info: Mapping[str, Any],
+) -> ModelFolder:
+    """Writes a model folder; one that is there is replaced as a whole or not at all.
+
+    Args:
+        path: the folder.
+        config: settings of the model.
+        vocabulary: its words.
+        files: further files by name, to be copied in.
+        info: what is known of the model; plain values.
+    """
+    if path.exists() and any(path.iterdir()) and not (path / _CONFIG).exists():
+        raise ModelError(f"{path}: is not empty and not a model folder; choose another")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
+    try:
+        vocabulary.save(fresh / VOCABULARY)
+        for name, source in files.items():
+            shutil.copyfile(source, fresh / name)
+        content = {
+            "format": FORMAT,
+            "model": config.to_dict(),
+            "info": dict(info),
+            "files": {file.name: _sha256(file) for file in sorted(fresh.iterdir())},
+        }
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        (fresh / _CONFIG).write_text(text, encoding="utf-8")
+        fresh.chmod(0o755)
+        if path.exists():
+            shutil.rmtree(path)
+        fresh.rename(path)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    return open_folder(path)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

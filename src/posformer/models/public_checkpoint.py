@@ -1,0 +1,216 @@
+"""Reads the checkpoints that the authors of CoMER and PosFormer publish.
+
+Such a file is a pickle that may name any class. Here only tensors are rebuilt; every other name
+becomes an inert stand-in, so that no code from the file runs.
+"""
+
+import pickle
+import re
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posformer.errors import PosformerError
+from posformer.latex import Vocabulary
+from posformer.models.model_config import (
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    PositionConfig,
+    RefinementConfig,
+)
+from posformer.models.posformer import PosFormer
+
+__all__ = ["CheckpointError", "load_public_checkpoint"]
+
+
+class CheckpointError(PosformerError):
+    """A checkpoint that cannot be read or does not have the expected layout."""
+
+
+class _StandIn:
+    """Takes the place of an object whose class is not loaded; accepts anything, does nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def append(self, item: Any) -> None:
+        pass
+
+    def extend(self, items: Any) -> None:
+        pass
+
+    def add(self, item: Any) -> None:
+        pass
+
+
+_REBUILDERS = {
+    ("collections", "OrderedDict"): OrderedDict,
+    ("torch", "Size"): torch.Size,
+    ("torch._utils", "_rebuild_tensor_v2"): torch._utils._rebuild_tensor_v2,
+    ("torch._utils", "_rebuild_parameter"): torch._utils._rebuild_parameter,
+}
+_STORAGE = re.compile(r"(Float|Half|BFloat16|Double|Long|Int|Short|Char|Byte|Bool)Storage")
+
+
+class _TensorUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _REBUILDERS:
+            return _REBUILDERS[module, name]
+        if module == "torch" and _STORAGE.fullmatch(name):
+            return getattr(torch, name)
+        return _StandIn
+
+
+_pickle_module = ModuleType("posformer_tensor_pickle")
+_pickle_module.Unpickler = _TensorUnpickler  # type: ignore[attr-defined]
+_pickle_module.load = lambda file, **options: _TensorUnpickler(file, **options).load()  # type: ignore[attr-defined]
+
+
+def load_public_checkpoint(path: Path, vocabulary: Vocabulary) -> PosFormer:
+    """A PosFormer or CoMER from its authors' checkpoint, with the settings of their program.
+
+    Args:
+        path: a Lightning `.ckpt` with `state_dict` and `hyper_parameters`.
+        vocabulary: the words the model was trained with; the file does not hold them.
+    """
+    content = _read(path)
+    weights, settings = content["state_dict"], content["hyper_parameters"]
+    config = _config(settings, with_position=any("posdecoder" in name for name in weights))
+    words = weights["model.decoder.proj.weight"].shape[0]
+    if words != len(vocabulary):
+        raise CheckpointError(
+            f"{path}: the model knows {words} words, the vocabulary has {len(vocabulary)}"
+        )
+    model = PosFormer(config, vocabulary)
+    renamed = {new: value for name, value in weights.items() if (new := _renamed(name))}
+    try:
+        model.load_state_dict(_split_image_projections(renamed))
+    except RuntimeError as error:
+        raise CheckpointError(f"{path}: {' '.join(str(error).split())[:300]}") from error
+    return model.eval()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such file")
+    try:
+        content = torch.load(
+            path, map_location="cpu", pickle_module=_pickle_module, weights_only=False
+        )
+    except (
+        pickle.UnpicklingError,
+        RuntimeError,
+        EOFError,
+        zipfile.BadZipFile,
+        ValueError,
+    ) as error:
+        raise CheckpointError(f"{path}: not a checkpoint ({str(error).splitlines()[0]})") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}: not a Lightning checkpoint")
+    for part in ("state_dict", "hyper_parameters"):
+        if not isinstance(content.get(part), dict):
+            raise CheckpointError(f"{path}: a Lightning checkpoint has '{part}', this file has not")
+    if "model.decoder.proj.weight" not in content["state_dict"]:
+        raise CheckpointError(f"{path}: has no 'model.decoder.proj.weight'; not CoMER or PosFormer")
+    return content
+
+
+def _config(settings: dict[str, Any], with_position: bool) -> ModelConfig:
+    """The authors' settings in our words; CoMER counts every token as coverage."""
+    layers = int(settings["num_layers"])
+    dropout = float(settings["dropout"])
+    return ModelConfig(
+        encoder=EncoderConfig(int(settings["growth_rate"]), (layers,) * 3, 0.2, mask_padding=False),
+        decoder=DecoderConfig(
+            width=int(settings["d_model"]),
+            heads=int(settings["nhead"]),
+            layers=int(settings["num_decoder_layers"]),
+            feedforward=int(settings["dim_feedforward"]),
+            dropout=dropout,
+            attention_dropout=dropout,
+            refinement=RefinementConfig(
+                channels=int(settings["dc"]),
+                structure=("^", "_", "{") if with_position else (),
+                masked_by="fed",
+            ),
+        ),
+        position=PositionConfig(form="separate", coding="authors") if with_position else None,
+    )
+
+
+_RENAMES = [
+    (r"^model\.", ""),
+    (r"^posdecoder\.pos_embed\.", "position.embed."),
+    (r"^posdecoder\.layernum_proj\.", "position.level."),
+    (r"^posdecoder\.pos_proj\.", "position.letter."),
+    (r"^posdecoder\.(model\.)?", "position.stack."),
+    (r"^decoder\.word_embed\.0\.", "decoder.embed."),
+    (r"^decoder\.word_embed\.1\.", "decoder.embed_norm."),
+    (r"^decoder\.proj\.", "decoder.head."),
+    (r"^decoder\.(model|norm)\b", r"decoder.stack.\1"),
+    (r"stack\.model\.", "stack."),
+    (r"\.arm\.conv\.", ".refinement.look."),
+    (r"\.arm\.proj\.", ".refinement.project."),
+    (r"\.arm\.post_norm\.bn\.", ".refinement.norm."),
+    (r"\.self_attn\.in_proj_(weight|bias)", r".self_attention.query_key_value.\1"),
+    (r"\.self_attn\.out_proj\.", ".self_attention.out."),
+    (r"\.multihead_attn\.out_proj\.", ".image_attention.out."),
+    (r"\.linear1\.", ".expand."),
+    (r"\.linear2\.", ".contract."),
+    (r"(layers\.\d+)\.norm1\.", r"\1.self_norm."),
+    (r"(layers\.\d+)\.norm2\.", r"\1.image_norm."),
+    (r"(layers\.\d+)\.norm3\.", r"\1.final_norm."),
+    (r"^encoder\.feature_proj\.", "encoder.project."),
+    (r"^encoder\.model\.conv1\.", "encoder.net.stem."),
+    (r"^encoder\.model\.norm1\.", "encoder.net.stem_norm."),
+    (r"^encoder\.model\.post_norm\.", "encoder.net.final_norm."),
+    (
+        r"^encoder\.model\.dense(\d)\.(\d+)\.",
+        lambda found: f"encoder.net.blocks.{int(found[1]) - 1}.{found[2]}.",
+    ),
+    (
+        r"^encoder\.model\.trans(\d)\.",
+        lambda found: f"encoder.net.transitions.{int(found[1]) - 1}.",
+    ),
+    (r"(blocks\.\d+\.\d+)\.conv1\.", r"\1.squeeze."),
+    (r"(blocks\.\d+\.\d+)\.bn1\.", r"\1.squeeze_norm."),
+    (r"(blocks\.\d+\.\d+)\.conv2\.", r"\1.look."),
+    (r"(blocks\.\d+\.\d+)\.bn2\.", r"\1.look_norm."),
+    (r"(transitions\.\d+)\.conv1\.", r"\1.squeeze."),
+    (r"(transitions\.\d+)\.bn1\.", r"\1.norm."),
+]
+
+
+def _renamed(name: str) -> str | None:
+    """Our name for one of their parameters; None for tables that we compute."""
+    if ".pos_enc" in name:
+        return None
+    for pattern, replacement in _RENAMES:
+        name = re.sub(pattern, replacement, name)  # type: ignore[call-overload]
+    return name
+
+
+def _split_image_projections(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Split their joint projection of image attention into queries, and keys with values."""
+    result: dict[str, Tensor] = {}
+    for name, value in weights.items():
+        found = re.fullmatch(r"(.*)\.multihead_attn\.in_proj_(weight|bias)", name)
+        if not found:
+            result[name] = value
+            continue
+        width = value.shape[0] // 3
+        result[f"{found[1]}.image_attention.query.{found[2]}"] = value[:width]
+        result[f"{found[1]}.image_attention.key_value.{found[2]}"] = value[width:]
+    return result

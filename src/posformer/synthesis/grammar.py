@@ -1,0 +1,456 @@
+r"""Made-up mathematics: a grammar fitted to captions, from which new texts are drawn.
+
+An expression is a tree of rows. A row is a walk over productions such as `x`, `x ^ { <upper
+letter> }` or `\frac { <numerator> } { <denominator> }`; which production follows depends on the
+two before it and on the slot that the row fills. Delimiters come in pairs, so what is drawn is
+always balanced.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import accumulate, cycle
+
+import numpy as np
+
+from posformer.errors import PosformerError
+from posformer.latex import complexity
+from posformer.synthesis.expression import (
+    ExpressionError,
+    Fraction,
+    Item,
+    Radical,
+    Scripted,
+    Symbol,
+    parse,
+)
+from posformer.synthesis.substitution import FENCES
+
+Production = tuple[str, ...]
+"""Tokens and slots, `<kind detail>`, in the order they are written."""
+
+_PAIRS = dict(FENCES)
+_SIGNS = ("+", "-", "\\pm", "\\times", "\\div", "\\cdot", "/", ",", ".", "\\prime")
+RELATIONS = ("=", "<", ">", "\\leq", "\\geq", "\\neq", "\\rightarrow", "\\in")
+_OPERATORS = frozenset((*_SIGNS, *RELATIONS))
+_GREEK = ("\\alpha", "\\beta", "\\gamma", "\\theta", "\\lambda", "\\mu", "\\pi", "\\sigma", "\\phi")
+_KINDS: tuple[frozenset[str], ...] = (
+    frozenset("0123456789"),
+    frozenset("abcdefghijklmnopqrstuvwxyz"),
+    frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+    frozenset((*_GREEK, "\\Delta", "\\Pi")),
+)
+_NAMES = frozenset(("\\sin", "\\cos", "\\tan", "\\log", "\\int", "\\sum"))
+"""Symbols that can stand for each other."""
+
+_OPERANDS = frozenset().union(*_KINDS)
+
+_LINE = "<line>"
+_INSIDE = "<inside "
+_START: Production = ("<start>",)
+_END: Production = ("<end>",)
+_DOUBT = 2.0  # how many times a history must be seen to be trusted as much as a shorter one
+_EVENNESS = 0.8  # below 1: what is rare comes oftener than in the captions, to be learned
+_TRIES = 400
+_DEEPEST_PAIRS = 3
+
+
+class GrammarError(PosformerError):
+    """No such expression can be drawn."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Productions with their weights, ready to be drawn."""
+
+    productions: tuple[Production, ...]
+    cumulative: tuple[float, ...]
+
+    @classmethod
+    def of(cls, counts: Mapping[Production, float]) -> _Choice:
+        return cls(tuple(counts), tuple(accumulate(n**_EVENNESS for n in counts.values())))
+
+    def sample(self, rng: np.random.Generator) -> Production:
+        place = bisect_right(self.cumulative, float(rng.random()) * self.cumulative[-1])
+        return self.productions[min(place, len(self.productions) - 1)]
+
+    @property
+    def trust(self) -> float:
+        return self.cumulative[-1] / (self.cumulative[-1] + _DOUBT)
+
+
+History = tuple[str | Production, ...]
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What stands where, and after what, in a collection of captions."""
+
+    choices: Mapping[History, _Choice]
+    nested: Mapping[str, _Choice]  # productions that nest something, by kind of slot
+    operands: Mapping[str, _Choice]  # letters and digits, by kind of slot
+    longest: Mapping[str, int]  # productions in a row, by kind of slot; few rows are longer
+    alphabet: tuple[tuple[str, ...], ...]  # letters and digits that occur, by kind
+    substitution: float = 0.3  # share of letters and digits substituted for others of their kind
+
+    @classmethod
+    def fit(
+        cls, captions: Iterable[Sequence[str]], vocabulary: Container[str] | None = None
+    ) -> Grammar:
+        """Learn from captions; those with unpaired delimiters or words not wanted are left out.
+
+        Letters and digits that are not wanted give way to wanted ones of their kind first.
+
+        Args:
+            captions: Token sequences in caption form.
+            vocabulary: The words that may be drawn; all by default.
+        """
+        stand_ins = {} if vocabulary is None else _stand_ins(vocabulary)
+        counts: dict[History, Counter[Production]] = defaultdict(Counter)
+        lengths: dict[str, list[int]] = defaultdict(list)
+        for given in captions:
+            caption = [stand_ins.get(token, token) for token in given]
+            if vocabulary is None or all(token in vocabulary for token in caption):
+                for slot, walk in _walks(caption):
+                    _count(counts, slot, walk)
+                    lengths[_kind(slot)].append(len(walk))
+        if not lengths:
+            raise GrammarError(
+                "there is no caption to learn from"
+                + ("" if vocabulary is None else " that has only words of the vocabulary")
+            )
+        rows = {kind: counts[kind,] for kind in lengths}
+        seen = {part for counter in rows.values() for production in counter for part in production}
+        return cls(
+            choices={history: _Choice.of(counter) for history, counter in counts.items()},
+            nested=_choices_where(rows, _nests),
+            operands=_choices_where(rows, lambda production: production[0] in _OPERANDS),
+            longest={kind: int(np.quantile(found, 0.97)) for kind, found in lengths.items()},
+            alphabet=tuple(tuple(sorted(kind & seen)) for kind in _KINDS),
+        )
+
+    @classmethod
+    def own(cls, vocabulary: Container[str] | None = None) -> Grammar:
+        """The grammar of the formulas that come with the project."""
+        text = files("posformer.synthesis").joinpath("formulas.txt").read_text(encoding="utf-8")
+        lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+        return cls.fit((line.split() for line in lines), vocabulary)
+
+    @property
+    def tokens(self) -> frozenset[str]:
+        """All words that can be drawn."""
+        productions = {part for choice in self.choices.values() for part in choice.productions}
+        parts = {part for production in productions for part in production}
+        return frozenset(part for part in parts if not _is_slot(part)).union(*self.alphabet)
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        level: int | None = None,
+        max_tokens: int = 60,
+        lines: int = 1,
+        min_tokens: int = 1,
+    ) -> list[str]:
+        r"""Draw an expression.
+
+        Args:
+            rng: All chance comes from here.
+            level: The nested level the expression shall have, exactly; any by default.
+            max_tokens: No more tokens than this in a line.
+            lines: How many lines; they are parted by `\\`.
+            min_tokens: No fewer tokens than this in a line.
+
+        Raises:
+            GrammarError: The captions it was fitted to give no such expression.
+        """
+        deepest = int(rng.integers(lines))
+        tokens: list[str] = []
+        for number in range(lines):
+            asked = level if number == deepest or level is None else int(rng.integers(level + 1))
+            line = self._line(rng, asked, max_tokens, min_tokens)
+            if number and self._may_go_on(line) and len(line) < max_tokens and rng.random() < 0.4:
+                line = ["=", *line]
+            tokens += ["\\\\", *line] if number else line
+        return tokens
+
+    def _may_go_on(self, line: Sequence[str]) -> bool:
+        """Whether a line may begin with an equals sign, as the next step of a calculation."""
+        return "=" not in line and ("=",) in self.choices[_kind(_LINE),].productions
+
+    def _line(
+        self, rng: np.random.Generator, level: int | None, longest: int, shortest: int
+    ) -> list[str]:
+        for attempt in range(_TRIES):
+            draft = _Draft(self, rng, max(4, longest - attempt // 20))
+            low, high = (0, 99) if level is None else (level, level)
+            tokens = self._substituted(draft.row(_LINE, low, high), rng)
+            fits = shortest <= len(tokens) <= longest
+            if fits and (level is None or complexity(tokens) == level):
+                return tokens
+        raise GrammarError(
+            f"no expression of level {level} with {shortest} to {longest} tokens was found"
+        )
+
+    def _substituted(self, tokens: list[str], rng: np.random.Generator) -> list[str]:
+        """Each letter and digit, by chance, turned into another one everywhere.
+
+        Half of the time into one that is there already: people use few letters over and over.
+        """
+        others: dict[str, str] = {}
+        for kind in self.alphabet:
+            present = sorted(set(tokens).intersection(kind))
+            for token in present:
+                if rng.random() < self.substitution:
+                    pool = present if rng.random() < 0.5 else kind
+                    others[token] = pool[int(rng.integers(len(pool)))]
+        return [others.get(token, token) for token in tokens]
+
+
+class _Draft:
+    """One expression while it is drawn."""
+
+    def __init__(self, grammar: Grammar, rng: np.random.Generator, budget: int) -> None:
+        self.grammar, self.rng, self.budget = grammar, rng, budget
+
+    def row(self, slot: str, low: int, high: int, pairs: int = 0) -> list[str]:
+        """A row of a nested level from `low` to `high`."""
+        walk = self.walk(slot, high, pairs)
+        if low > 0 and not any(_nests(production) for production in walk):
+            self.insert_nested(walk, slot)
+        carrier = self.carrier(walk) if low > 0 else -1
+        tokens: list[str] = []
+        for place, production in enumerate(walk):
+            tokens += self.expand(production, low if place == carrier else 0, high, pairs)
+        return tokens
+
+    def walk(self, slot: str, high: int, pairs: int) -> list[Production]:
+        """The productions of a row; where nothing may be nested, their bases alone are taken."""
+        walk: list[Production] = []
+        before, last = _START, _START
+        longest = self.grammar.longest.get(_kind(slot), 8)
+        while len(walk) < longest and (self.budget > 0 or not walk):
+            production = self.sample(slot, before, last)
+            if production == _END:
+                if not walk:
+                    continue
+                break
+            before, last = last, production
+            if (high == 0 and _nests(production)) or (pairs >= _DEEPEST_PAIRS):
+                production = self.flat(production, slot)
+            walk.append(production)
+            self.budget -= len(production)
+        while len(walk) > 1 and walk[-1][0] in _OPERATORS:
+            walk.pop()
+        return walk
+
+    def flat(self, production: Production, slot: str) -> Production:
+        """A production without what it nests: its base, or a letter or digit in its place."""
+        if production[0] in _OPERANDS or production[0] in _NAMES or len(production) == 1:
+            return production[:1]
+        operands = self.grammar.operands
+        choice = operands.get(_kind(slot)) or operands.get(_kind(_LINE))
+        if choice is None:
+            raise GrammarError("the captions of this grammar have neither letters nor digits")
+        return choice.sample(self.rng)[:1]
+
+    def sample(self, slot: str, before: Production, last: Production) -> Production:
+        """Interpolation of long and short histories: a rare one often gives way to a shorter."""
+        kind = _kind(slot)
+        for history in ((slot, before, last), (slot, last), (kind, before, last), (kind, last)):
+            choice = self.grammar.choices.get(history)
+            if choice is not None and self.rng.random() < choice.trust:
+                return choice.sample(self.rng)
+        return (self.grammar.choices.get((kind,)) or self.grammar.choices[_kind(_LINE),]).sample(
+            self.rng
+        )
+
+    def insert_nested(self, walk: list[Production], slot: str) -> None:
+        """Put something nested in the place of an operand."""
+        choice = self.grammar.nested.get(_kind(slot)) or self.grammar.nested.get(_kind(_LINE))
+        if choice is None:
+            raise GrammarError("the captions of this grammar have no nested expressions")
+        operands = [n for n, production in enumerate(walk) if production[0] not in _OPERATORS]
+        place = operands[int(self.rng.integers(len(operands)))] if operands else 0
+        walk[place] = choice.sample(self.rng)
+
+    def carrier(self, walk: Sequence[Production]) -> int:
+        """Which production takes the level that is asked for."""
+        places = [place for place, production in enumerate(walk) if _nests(production)]
+        return places[int(self.rng.integers(len(places)))]
+
+    def expand(self, production: Production, low: int, high: int, pairs: int) -> list[str]:
+        slots = [place for place, part in enumerate(production) if _deepens(part)]
+        carrier = slots[int(self.rng.integers(len(slots)))] if low > 0 else -1
+        tokens: list[str] = []
+        for place, part in enumerate(production):
+            if not _is_slot(part):
+                tokens.append(part)
+                continue
+            if _deepens(part):
+                tokens += self.row(part, low - 1 if place == carrier else 0, high - 1)
+            else:
+                tokens += self.row(part, 0, high, pairs + 1)
+        return tokens
+
+
+def _stand_ins(vocabulary: Container[str]) -> dict[str, str]:
+    """For letters and digits that are not wanted those of their kind that are, in turn."""
+    found: dict[str, str] = {}
+    for kind in _KINDS:
+        wanted = sorted(token for token in kind if token in vocabulary)
+        unwanted = sorted(kind.difference(wanted))
+        found |= dict(zip(unwanted, cycle(wanted), strict=False))
+    return found
+
+
+def _is_slot(part: str) -> bool:
+    return len(part) > 1 and part[0] == "<"
+
+
+def _deepens(part: str) -> bool:
+    return _is_slot(part) and not part.startswith(_INSIDE)
+
+
+def _nests(production: Production) -> bool:
+    return any(_deepens(part) for part in production)
+
+
+def _kind(slot: str) -> str:
+    return slot.strip("<>").split()[0]
+
+
+def _choices_where(
+    rows: Mapping[str, Counter[Production]], wanted: Callable[[Production], bool]
+) -> dict[str, _Choice]:
+    """For every kind of slot those of its productions that are wanted, if any."""
+    kept = {
+        kind: {production: count for production, count in counter.items() if wanted(production)}
+        for kind, counter in rows.items()
+    }
+    return {kind: _Choice.of(counter) for kind, counter in kept.items() if counter}
+
+
+def _count(
+    counts: dict[History, Counter[Production]], slot: str, walk: Sequence[Production]
+) -> None:
+    kind = _kind(slot)
+    before, last = _START, _START
+    for production in (*walk, _END):
+        for history in ((slot, before, last), (slot, last), (kind, before, last), (kind, last)):
+            counts[history][production] += 1
+        if production != _END:
+            counts[kind,][production] += 1
+        before, last = last, production
+
+
+def _walks(caption: Sequence[str]) -> Iterator[tuple[str, list[Production]]]:
+    """All rows of a caption as slot and productions; nothing for a caption that cannot be read."""
+    try:
+        tree = parse(caption)
+        pending = [(_LINE, row.items) for line in tree.lines for row in line]
+        found: list[tuple[str, list[Production]]] = []
+        while pending:
+            slot, items = pending.pop()
+            walk, inner = _read_row(caption, items)
+            pending.extend(inner)
+            if walk:
+                found.append((slot, walk))
+    except (ExpressionError, _UnreadableError):
+        return
+    yield from found
+
+
+class _UnreadableError(Exception):
+    """A delimiter without its partner, or an item that the grammar has no production for."""
+
+
+Filling = tuple[str, tuple[Item, ...]]
+
+
+def _read_row(
+    tokens: Sequence[str], items: Sequence[Item]
+) -> tuple[list[Production], list[Filling]]:
+    """The productions of a row, and what fills their slots."""
+    walk: list[Production] = []
+    fillings: list[Filling] = []
+    place = 0
+    while place < len(items):
+        item = items[place]
+        opening = _token(tokens, item)
+        if isinstance(item, Symbol) and opening in _PAIRS:
+            end = _partner(tokens, items, place)
+            slot = f"{_INSIDE}{opening}>"
+            fillings.append((slot, tuple(items[place + 1 : end])))
+            base: Production = (opening, slot, _PAIRS[opening])
+            item = items[end]
+            place = end
+        else:
+            base = _base(tokens, item, fillings)
+        walk.append(base + _scripts(tokens, item, fillings))
+        place += 1
+    return walk, fillings
+
+
+def _token(tokens: Sequence[str], item: Item | None) -> str:
+    base = item.base if isinstance(item, Scripted) else item
+    return tokens[base.place] if isinstance(base, Symbol) else ""
+
+
+def _partner(tokens: Sequence[str], items: Sequence[Item], start: int) -> int:
+    """Place of the delimiter that closes the one at `start`."""
+    opening = _token(tokens, items[start])
+    depth = 0
+    for place in range(start + 1, len(items)):
+        token = _token(tokens, items[place])
+        if token == _PAIRS[opening] and depth == 0:
+            if place == start + 1:
+                break
+            return place
+        depth += (token == opening) - (token == _PAIRS[opening])
+    raise _UnreadableError
+
+
+def _base(tokens: Sequence[str], item: Item, fillings: list[Filling]) -> Production:
+    base = item.base if isinstance(item, Scripted) else item
+    if isinstance(base, Symbol):
+        if tokens[base.place] in _PAIRS.values():
+            raise _UnreadableError
+        return (tokens[base.place],)
+    if isinstance(base, Fraction):
+        fillings += [("<numerator>", base.upper.items), ("<denominator>", base.lower.items)]
+        return ("\\frac", "{", "<numerator>", "}", "{", "<denominator>", "}")
+    if isinstance(base, Radical):
+        fillings.append(("<radicand>", base.body.items))
+        if base.degree is None:
+            return ("\\sqrt", "{", "<radicand>", "}")
+        fillings.append(("<degree>", base.degree.items))
+        return ("\\sqrt", "[", "<degree>", "]", "{", "<radicand>", "}")
+    if base is None:
+        return ()
+    raise _UnreadableError  # bare groups and environments have no place in a row of a caption
+
+
+def _scripts(tokens: Sequence[str], item: Item, fillings: list[Filling]) -> Production:
+    if not isinstance(item, Scripted):
+        return ()
+    parts: list[str] = ["\\limits"] if item.limits else []
+    owner = _owner(_token(tokens, item), item.limits)
+    for operator, kind, row in (("_", "lower", item.lower), ("^", "upper", item.upper)):
+        if row is not None:
+            slot = f"<{'limit-' if item.limits else ''}{kind} {owner}>"
+            parts += [operator, "{", slot, "}"]
+            fillings.append((slot, row.items))
+    return tuple(parts)
+
+
+def _owner(token: str, limits: bool) -> str:
+    """What kind of base a script hangs on."""
+    if limits or token in _NAMES:
+        return token
+    if token.isdigit():
+        return "digit"
+    return "letter" if token in _OPERANDS else "other"

@@ -1,0 +1,589 @@
+"""Writing an expression down: handwritten symbols placed by TeX-like rules, as a hand would.
+
+Lengths are in x-heights of the main row, x to the right, y down, the baseline of a row at y = 0.
+Every part of an expression becomes a box of placed symbols; boxes are joined to larger ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from posformer.ink.aligned import AlignedInk
+from posformer.latex import fence_of
+from posformer.synthesis.bank import SymbolBank, SymbolSample
+from posformer.synthesis.boxes import Box, hook_of, stretch_bar, stretch_radical
+from posformer.synthesis.expression import (
+    ExpressionError,
+    Fraction,
+    Group,
+    Item,
+    Lines,
+    Radical,
+    Row,
+    Scripted,
+    Symbol,
+    parse,
+)
+from posformer.synthesis.extents import DELIMITERS, OPERATORS, SCRIPT_SIZE, reach
+
+AXIS = 0.52
+"""Height of fraction bars and minus signs above the baseline."""
+
+UNITS = 100.0
+"""Ink units of an x-height in the result, which has whole numbers, as tablets give."""
+
+_PAIRS = {")": "(", "]": "[", "\\}": "\\{", "|": "|"}
+
+_KINDS = {
+    "binary": "+ - \\pm \\times \\div \\cdot",
+    "relation": "= < > \\leq \\geq \\neq \\rightarrow \\in",
+    "punctuation": ", . ! \\prime",
+    "bar": "| /",
+    "delimiter": "( ) [ ] \\{ \\}",
+    "name": "\\sin \\cos \\tan \\log \\lim \\ln \\exp \\max \\min \\sum \\int \\prod",
+}
+_KIND = {token: kind for kind, tokens in _KINDS.items() for token in tokens.split()}
+
+_GAPS: tuple[tuple[str, float], ...] = (
+    ("relation", 0.9),
+    ("binary", 0.7),
+    ("name", 0.6),
+    ("wide", 0.4),
+    ("bar", 0.4),
+    ("delimiter", 0.35),
+    ("ordinary", 0.4),
+)
+"""Usual gap beside a kind of item; of two neighbours the kind listed first decides."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """How the cells of lines are set; lengths in x-heights."""
+
+    align: str  # l, c or r for each column, over and over
+    gap: float  # between columns
+    joint: float  # between a column set to the right and one set to the left: `x & = 1`
+    indent: float = 0.0  # how far lines stray to the right
+
+    def share(self, column: int) -> float:
+        """How much of the room beside a cell is at its left."""
+        return {"l": 0.0, "c": 0.5, "r": 1.0}[self.align[column % len(self.align)]]
+
+    def gaps(self, columns: int) -> list[float]:
+        """What lies behind each column."""
+        shares = [self.share(column) for column in range(columns + 1)]
+        return [self.joint if pair == (1.0, 0.0) else self.gap for pair in pairwise(shares)]
+
+
+_MATRIX = Table("c", gap=1.7, joint=1.7)
+_TABLES = {
+    "": Table("l", gap=0.6, joint=0.6, indent=0.5),
+    "cases": Table("l", gap=1.7, joint=1.7, indent=0.3),
+    "gathered": Table("c", gap=1.7, joint=1.7),
+    **dict.fromkeys(("aligned", "align", "split"), Table("rl", gap=1.7, joint=0.7)),
+}
+"""By environment; the bare lines of an expression have none, all others are matrices."""
+
+
+@dataclass(frozen=True)
+class LayoutStyle:
+    """How a hand lays out symbols: usual lengths, in x-heights, and how far it strays from them."""
+
+    script_size: float = SCRIPT_SIZE  # of a script relative to its base
+    smallest: float = 0.36  # size below which nested scripts do not shrink
+    upper_drop: float = 0.25  # baseline of a superscript below the top of a tall base
+    upper_height: float = 1.05  # baseline of a superscript above that of its base, at least
+    lower_drop: float = -0.05  # baseline of a subscript below the bottom of a deep base
+    lower_depth: float = 0.3  # baseline of a subscript below that of its base, at least
+    script_gap: float = 0.23  # between a base and its scripts
+    limit_gap: float = 0.38  # between a big operator and its limits
+    fraction_size: float = 0.82  # of numerator and denominator relative to the row
+    fraction_gap: float = 0.38  # between bar and numerator or denominator
+    overhang: float = 0.28  # of a fraction bar on each side
+    radical_size: float = 0.9  # of what is under a radical relative to the row
+    radical_gap: float = 0.8  # between a radical's bar and what is under it
+    line_gap: float = 1.2  # between lines
+    sum_limits_beside: float = 0.06  # share of sums with limits at their side
+    integral_limits_beside: float = 0.3  # share of integrals with limits at their side
+    spacing: float = 1.0  # factor on all gaps between symbols
+    irregularity: float = 1.0  # factor on all of the following; 0 leaves only the choice of samples
+    size_habit: float = 0.16  # relative, of a writer's sizes from these
+    length_habit: float = 0.28  # relative, of a writer's gaps from these
+    wander: float = 0.06  # of the baseline from symbol to symbol
+    size_jitter: float = 0.06  # relative, of a symbol
+    part_jitter: float = 0.13  # relative, of the size of a script, numerator, …
+    spacing_jitter: float = 0.32  # relative, of a gap between neighbours
+    spacing_shift: float = 0.18  # of a gap between neighbours, whatever its width
+    gap_jitter: float = 0.45  # relative, of any other gap
+    shift_jitter: float = 0.22  # of the place of a script, a fraction bar, …
+    rotation: float = 0.03  # of a symbol, in radians
+    slant: float = 0.03  # of a symbol, as a tangent
+    slope: float = 0.015  # of the whole expression, in radians
+
+    def in_hand(self, rng: np.random.Generator) -> LayoutStyle:
+        """This style as one writer has it: all usual lengths a little different."""
+        return replace(
+            self,
+            **self._drawn(_SIZES, self.size_habit, rng),
+            **self._drawn(_LENGTHS, self.length_habit, rng),
+        )
+
+    def _drawn(
+        self, names: Sequence[str], spread: float, rng: np.random.Generator
+    ) -> dict[str, float]:
+        factors = np.exp(rng.normal(0.0, spread * self.irregularity, len(names))).tolist()
+        return {
+            name: getattr(self, name) * factor for name, factor in zip(names, factors, strict=True)
+        }
+
+
+_SIZES = ("script_size", "fraction_size", "radical_size", "upper_height")
+_LENGTHS = (
+    "lower_depth",
+    "script_gap",
+    "limit_gap",
+    "fraction_gap",
+    "overhang",
+    "radical_gap",
+    "line_gap",
+    "spacing",
+)
+
+NATURAL = LayoutStyle()
+"""Lengths and irregularity as measured on handwritten expressions."""
+
+
+def lay_out(
+    tokens: Sequence[str],
+    bank: SymbolBank,
+    rng: np.random.Generator,
+    style: LayoutStyle = NATURAL,
+    writer: str | None = None,
+    name: str = "",
+) -> AlignedInk:
+    """Write an expression with symbols of a bank.
+
+    Args:
+        tokens: The expression in caption form.
+        bank: Where symbols come from.
+        rng: All chance comes from here.
+        style: The usual lengths and the irregularity of the hand.
+        writer: Whose symbols to use; without it one is drawn who wrote many of the tokens.
+            Symbols the writer never wrote come from similar hands.
+        name: Name of the result.
+
+    Returns:
+        The ink; every token that has ink is aligned with its strokes.
+
+    Raises:
+        ExpressionError: The tokens are not an expression.
+        BankError: Nobody wrote one of the tokens.
+    """
+    tree = parse(tokens)
+    hand = writer if writer is not None else choose_writer(tokens, bank, rng)
+    box = _Scribe(tokens, bank, rng, style.in_hand(rng), hand).lines(tree, 1.0)
+    if not box.pieces:
+        raise ExpressionError("there is nothing to write")
+    slope = float(rng.normal(0.0, style.slope * style.irregularity))
+    strokes, alignment = _strokes(box, len(tokens), slope)
+    return AlignedInk(name, tuple(tokens), strokes, alignment, hand)
+
+
+def choose_writer(
+    tokens: Sequence[str], bank: SymbolBank, rng: np.random.Generator, tries: int = 12
+) -> str:
+    """Of a few writers drawn by chance, the one who wrote most of the tokens."""
+    needed = bank.tokens.intersection(tokens)
+    drawn = [bank.writers[place] for place in rng.integers(len(bank.writers), size=tries).tolist()]
+    return max(drawn, key=lambda writer: len(needed & bank.written_by(writer)))
+
+
+def _strokes(
+    box: Box, tokens: int, slope: float
+) -> tuple[tuple[np.ndarray, ...], tuple[tuple[int, ...], ...]]:
+    """The strokes of a box in the order of the tokens, and which of them write each token."""
+    turned = UNITS * np.array([[1.0, slope], [-slope, 1.0]], np.float32)
+    strokes: list[np.ndarray] = []
+    alignment: list[tuple[int, ...]] = [()] * tokens
+    for piece in sorted(box.pieces, key=lambda piece: piece.place):
+        points = np.rint((piece.points + np.array([piece.x, piece.y], np.float32)) @ turned)
+        alignment[piece.place] += tuple(range(len(strokes), len(strokes) + len(piece.lengths)))
+        start = 0
+        for length in piece.lengths:
+            strokes.append(points[start : start + length])
+            start += length
+    return tuple(strokes), tuple(alignment)
+
+
+class _Scribe:
+    """Lays out one expression in one hand."""
+
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        bank: SymbolBank,
+        rng: np.random.Generator,
+        style: LayoutStyle,
+        writer: str,
+    ) -> None:
+        self.tokens, self.bank, self.rng, self.style, self.writer = tokens, bank, rng, style, writer
+        self.normals: list[float] = []
+
+    def noise(self, spread: float) -> float:
+        """A length that strays from 0, but never far."""
+        if not self.normals:
+            self.normals = np.clip(self.rng.standard_normal(64), -2.5, 2.5).tolist()
+        return self.normals.pop() * spread * self.style.irregularity
+
+    def factor(self, spread: float) -> float:
+        return math.exp(self.noise(spread))
+
+    # Lines and rows.
+
+    def lines(self, lines: Lines, size: float) -> Box:
+        """Lines and their cells under each other; a single line stays as it is."""
+        cells = [[self.row(row, size) for row in line] for line in lines.lines]
+        if len(cells) == 1 and len(cells[0]) == 1:
+            box = cells[0][0]
+        else:
+            box = _centred(self.grid(cells, self.table(lines), size), size)
+        if lines.begin is None or lines.end is None or not box.pieces:
+            return box
+        return self.fenced(lines.begin, lines.end, box, size)
+
+    def table(self, lines: Lines) -> Table:
+        """How the cells of lines are set."""
+        if lines.begin is None:
+            return _TABLES[""]
+        environment = self.tokens[lines.begin][len("\\begin{") : -1].rstrip("*")
+        table = _TABLES.get(environment, _MATRIX)
+        return replace(table, align=lines.columns) if lines.columns else table
+
+    def grid(self, cells: Sequence[Sequence[Box]], table: Table, size: float) -> Box:
+        """Cells in lines and columns."""
+        widths = [0.0] * max(len(line) for line in cells)
+        for line in cells:
+            for column, cell in enumerate(line):
+                widths[column] = max(widths[column], cell.width)
+        gaps = [gap * size * self.factor(0.2) for gap in table.gaps(len(widths))]
+        box, baseline = Box(), 0.0
+        for number, line in enumerate(cells):
+            if number:
+                gap = size * self.style.line_gap * self.factor(0.2)
+                baseline += gap - min(cell.top for cell in line)
+            x = abs(self.noise(table.indent)) * size
+            for column, (cell, width) in enumerate(zip(line, widths, strict=False)):
+                slack = (width - cell.width) * table.share(column)
+                stray = self.noise(0.15) * size if column else 0.0
+                box.put(cell, x + slack + stray, baseline)
+                x += width + gaps[column]
+            baseline += max(cell.bottom for cell in line)
+        return box
+
+    def fenced(self, begin: int, end: int, inner: Box, size: float) -> Box:
+        """Lines between the delimiters of their environment: a brace, parentheses, bars."""
+        box, x = Box(), 0.0
+        top, bottom = inner.top, inner.bottom
+        gap = 0.45 * size * self.style.spacing
+        for symbol in fence_of(self.tokens[begin]):
+            fence = self.stretched(begin, symbol, (top, bottom), size)
+            box.put(fence, x, 0.0)
+            x = box.width + gap * self.factor(0.3)
+        box.put(inner, x, 0.0)
+        for symbol in fence_of(self.tokens[end]):
+            fence = self.stretched(end, symbol, (top, bottom), size)
+            box.put(fence, box.width + gap * self.factor(0.3), 0.0)
+        return box
+
+    def row(self, row: Row, size: float) -> Box:
+        box = Box()
+        x, wander = 0.0, 0.0
+        for number, (item, inner) in enumerate(zip(row.items, self.boxes(row, size), strict=True)):
+            if number:
+                x += self.gap(row.items[number - 1], item) * size
+            wander = 0.7 * wander + self.noise(self.style.wander) * size
+            box.put(inner, x, wander)
+            x += inner.width
+        return box
+
+    def boxes(self, row: Row, size: float) -> list[Box]:
+        """The items of a row; delimiters come last, for they grow with what they enclose."""
+        boxes = {
+            place: self.item(item, size)
+            for place, item in enumerate(row.items)
+            if self.delimiter(item) is None
+        }
+        for place, enclosed in self.enclosed(row.items):
+            inner = [boxes[other] for other in enclosed if other in boxes]
+            boxes[place] = self.item(row.items[place], size, inner)
+        for place, item in enumerate(row.items):
+            if place not in boxes:
+                inner = [boxes[other] for other in (place - 1, place + 1) if other in boxes]
+                boxes[place] = self.item(item, size, inner)
+        return [boxes[place] for place in range(len(row.items))]
+
+    def enclosed(self, items: Sequence[Item]) -> list[tuple[int, range]]:
+        """Places of matching delimiters with what stands between them, inner pairs first."""
+        pairs: list[tuple[int, range]] = []
+        opened: list[tuple[str, int]] = []
+        for place, item in enumerate(items):
+            token = self.delimiter(item)
+            if token is None:
+                continue
+            if opened and _PAIRS.get(token) == opened[-1][0]:
+                start = opened.pop()[1]
+                pairs.extend((end, range(start + 1, place)) for end in (start, place))
+            elif token in _PAIRS.values():
+                opened.append((token, place))
+        return pairs
+
+    def delimiter(self, item: Item) -> str | None:
+        base = item.base if isinstance(item, Scripted) else item
+        if isinstance(base, Symbol) and self.tokens[base.place] in DELIMITERS:
+            return self.tokens[base.place]
+        return None
+
+    def gap(self, left: Item, right: Item) -> float:
+        kinds = self.kind(left), self.kind(right)
+        if kinds[1] == "punctuation":
+            usual = 0.35
+        elif kinds[0] == "punctuation":
+            usual = 0.65
+        else:
+            usual = next(gap for kind, gap in _GAPS if kind in kinds)
+        # Round delimiters reach over what they enclose, but nothing runs into a script.
+        loose = 1.7 if "delimiter" in kinds and isinstance(left, Symbol) else 1.0
+        gap = usual * self.style.spacing * self.factor(self.style.spacing_jitter)
+        return max(gap + self.noise(self.style.spacing_shift * loose), -0.2 * loose)
+
+    def kind(self, item: Item) -> str:
+        base = item.base if isinstance(item, Scripted) else item
+        if isinstance(base, Symbol):
+            return _KIND.get(self.tokens[base.place], "ordinary")
+        return "ordinary" if base is None else "wide"
+
+    # Items.
+
+    def item(self, item: Item, size: float, inner: Sequence[Box] = ()) -> Box:
+        if isinstance(item, Symbol):
+            return self.symbol(item.place, size, inner)
+        if isinstance(item, Fraction):
+            return self.fraction(item, size)
+        if isinstance(item, Radical):
+            return self.radical(item, size)
+        if isinstance(item, Group):
+            return self.row(item.row, size)
+        if isinstance(item, Lines):
+            return self.lines(item, size)
+        return self.scripted(item, size, inner)
+
+    def symbol(self, place: int, size: float, inner: Sequence[Box]) -> Box:
+        token = self.tokens[place]
+        if token in DELIMITERS and inner:
+            top, bottom = min(box.top for box in inner), max(box.bottom for box in inner)
+            if bottom - top > 2.2 * size:
+                return self.stretched(place, token, (top, bottom), size)
+        sample = self.bank.choose(token, self.rng, self.writer)
+        usual = reach(token)
+        scale = size / sample.unit * self.factor(self.style.size_jitter)
+        if usual.height >= 0.5:
+            drawn = max(sample.height * scale / size, 1e-6)
+            scale *= min(max(drawn, 0.75 * usual.height), 1.3 * usual.height) / drawn
+        rise = sample.baseline * scale / size
+        rise = min(max(rise, usual.top - 0.3), usual.top + 0.3)
+        return self.placed(place, sample, (scale, scale), -rise * size)
+
+    def stretched(self, place: int, symbol: str, covered: tuple[float, float], size: float) -> Box:
+        """A delimiter that covers a height, a little more or less at both ends."""
+        top, bottom = covered
+        span = (bottom - top) * self.factor(0.06) + 0.1 * size
+        middle = (top + bottom) / 2 + self.noise(0.06) * size
+        sample = self.nearest(
+            symbol, lambda sample: abs(math.log(sample.relative_height * size / span))
+        )
+        plain, down = size / sample.unit, span / sample.height
+        across = plain * min(max(down / plain, 0.7), 3.0) ** 0.4
+        return self.placed(place, sample, (across, down), middle - span / 2, wobble=0.4)
+
+    def nearest(
+        self, token: str, distance: Callable[[SymbolSample], float], tries: int = 5
+    ) -> SymbolSample:
+        """Of a few samples the one that has to be stretched least."""
+        drawn = [self.bank.choose(token, self.rng, self.writer) for _ in range(tries)]
+        return min(drawn, key=distance)
+
+    def placed(
+        self,
+        place: int,
+        sample: SymbolSample,
+        scale: tuple[float, float],
+        top: float,
+        wobble: float = 1.0,
+    ) -> Box:
+        """A symbol scaled and turned a little, the upper edge of its ink at `top`."""
+        turn = self.noise(self.style.rotation) * wobble
+        slant = self.noise(self.style.slant) * wobble
+        across, down = scale
+        matrix = np.array([[across, across * turn], [down * (-slant - turn), down]], np.float32)
+        return Box.of(place, sample.points @ matrix, sample.lengths, top)
+
+    def fraction(self, item: Fraction, size: float) -> Box:
+        inner = self.part_size(size, self.style.fraction_size)
+        upper, lower = self.row(item.upper, inner), self.row(item.lower, inner)
+        width = max(upper.width, lower.width, 0.6 * size)
+        overhang = self.style.overhang + max(self.noise(0.2), -0.3)
+        if _holds_fraction(item.upper) or _holds_fraction(item.lower):
+            overhang = abs(overhang) + 0.2  # else it would be anyone's guess which bar is the main
+        length = width + 2 * size * overhang
+        bar = self.bar(item.place, length, size)
+        box = Box()
+        top, bottom = bar.top, bar.bottom
+        box.put(bar, 0.0, 0.0)
+        for part, above in ((upper, True), (lower, False)):
+            gap = self.style.fraction_gap * size * self.factor(self.style.gap_jitter)
+            y = top - gap - part.bottom if above else bottom + gap - part.top
+            slack = length - part.width
+            box.put(part, slack / 2 + self.noise(0.05) * length, y)
+        return box
+
+    def part_size(self, size: float, relative: float) -> float:
+        """Size of a part of something: smaller than the whole, but never too small to read."""
+        wanted = size * relative * self.factor(self.style.part_jitter)
+        return min(max(wanted, min(self.style.smallest, 0.9 * size)), size)
+
+    def bar(self, place: int, length: float, size: float) -> Box:
+        token = "\\frac" if "\\frac" in self.bank.tokens else "-"
+        sample = self.nearest(
+            token, lambda sample: abs(math.log((sample.width / sample.unit + 0.01) * size / length))
+        )
+        points = stretch_bar(sample, length, thickest=min(0.3 * size, 0.12 * length))
+        box = Box.of(place, points, sample.lengths, 0.0)
+        return _centred(box, size, self.noise(self.style.shift_jitter) * size)
+
+    def radical(self, item: Radical, size: float) -> Box:
+        inner = self.part_size(size, self.style.radical_size)
+        body = self.row(item.body, inner)
+        gap = self.style.radical_gap * inner * self.factor(self.style.gap_jitter)
+        top = min(body.top, -0.9 * inner) - gap
+        bottom = max(body.bottom, 0.0) + self.noise(0.35) * inner
+        bar = body.width + inner * (0.9 + max(self.noise(0.6), -0.6))
+        sign, hook = self.radical_sign(item.place, (top, bottom), bar, 0.8 * gap, size)
+        box = Box()
+        box.put(sign, 0.0, 0.0)
+        box.put(body, hook + 0.4 * inner * self.factor(0.4), 0.0)
+        return box if item.degree is None else self.with_degree(box, item.degree, hook, size)
+
+    def radical_sign(
+        self, place: int, span: tuple[float, float], bar: float, clearance: float, size: float
+    ) -> tuple[Box, float]:
+        """The sign with its bar, and where the bar begins."""
+        height = span[1] - span[0]
+        drawn = [self.bank.choose("\\sqrt", self.rng, self.writer) for _ in range(5)]
+        hooks = [(sample, hook_of(sample)) for sample in drawn]
+        barred = [(sample, hook) for sample, hook in hooks if hook is not None]
+        sample, hook = min(
+            barred or [(drawn[0], 0.5 * drawn[0].width)],
+            key=lambda pair: abs(math.log(pair[0].relative_height * size / height)),
+        )
+        plain, down = size / sample.unit, height / max(sample.height, 1e-6)
+        sign = hook * plain * min(max(down / plain, 0.5), 2.5) ** 0.8
+        sign = min(max(sign, 0.7 * size), 2.5 * size)
+        points = stretch_radical(sample, hook, sign, bar, height, clearance)
+        return Box.of(place, points, sample.lengths, span[0]), sign
+
+    def with_degree(self, radical: Box, degree: Row, hook: float, size: float) -> Box:
+        """A root with its index above the left half of the sign."""
+        index = self.row(degree, max(0.55 * size, min(size, 0.8 * self.style.smallest)))
+        middle = (radical.top + radical.bottom) / 2
+        right = 0.5 * hook + self.noise(0.08) * size
+        shift = max(0.0, index.width - right)
+        box = Box()
+        box.put(index, max(0.0, right - index.width), middle - 0.1 * size - index.bottom)
+        box.put(radical, shift, 0.0)
+        return box
+
+    # Scripts.
+
+    def scripted(self, item: Scripted, size: float, inner: Sequence[Box]) -> Box:
+        base = Box() if item.base is None else self.item(item.base, size, inner)
+        token = self.tokens[item.base.place] if isinstance(item.base, Symbol) else ""
+        if item.lower is None and item.upper is not None and self.is_primes(item.upper):
+            return self.with_primes(base, self.row(item.upper, size), size)
+        script = self.part_size(size, self.style.script_size)
+        upper = None if item.upper is None else self.row(item.upper, script)
+        lower = None if item.lower is None else self.row(item.lower, script)
+        if token in OPERATORS and self.under_and_over(token):
+            return self.with_limits(base, lower, upper, size)
+        return self.with_scripts(base, lower, upper, size)
+
+    def is_primes(self, row: Row) -> bool:
+        return all(
+            isinstance(item, Symbol) and self.tokens[item.place] == "\\prime" for item in row.items
+        )
+
+    def with_primes(self, base: Box, primes: Box, size: float) -> Box:
+        """Primes stand as high as in the row itself."""
+        box = Box()
+        box.put(base, 0.0, 0.0)
+        lift = min(0.0, box.top + 1.5 * size)
+        box.put(primes, box.width + self.script_gap(size), lift)
+        return box
+
+    def under_and_over(self, token: str) -> bool:
+        beside = {"\\int": self.style.integral_limits_beside, "\\lim": 0.0}
+        return float(self.rng.random()) >= beside.get(token, self.style.sum_limits_beside)
+
+    def with_limits(self, base: Box, lower: Box | None, upper: Box | None, size: float) -> Box:
+        """A big operator with limits above and below its middle."""
+        widest = max(part.width for part in (base, lower, upper) if part is not None)
+        top, bottom = base.top, base.bottom
+        box = Box()
+        box.put(base, (widest - base.width) / 2, 0.0)
+        for part, above in ((upper, True), (lower, False)):
+            if part is not None:
+                gap = self.style.limit_gap * size * self.factor(self.style.gap_jitter)
+                y = top - gap - part.bottom if above else bottom + gap - part.top
+                x = (widest - part.width) / 2 + self.noise(0.1) * size
+                box.put(part, max(x, 0.0), y)
+        return box
+
+    def with_scripts(self, base: Box, lower: Box | None, upper: Box | None, size: float) -> Box:
+        """Scripts at the right of their base, above each other if there are both."""
+        style = self.style
+        top, bottom = (base.top, base.bottom) if base.pieces else (-size, 0.0)
+        right = base.width
+        box = Box()
+        box.put(base, 0.0, 0.0)
+        ceiling = -math.inf
+        if upper is not None:
+            rise = max(style.upper_height, -top / size - style.upper_drop)
+            y = -size * max(rise + self.noise(style.shift_jitter), 0.65)
+            y = min(y, -0.6 * size - upper.bottom)
+            ceiling = y + upper.bottom
+            box.put(upper, max(0.0, right + self.script_gap(size)), y)
+        if lower is not None:
+            drop = max(style.lower_depth, bottom / size + style.lower_drop)
+            y = size * max(drop + self.noise(style.shift_jitter), 0.2)
+            y = max(y, -0.6 * size - lower.top, ceiling + 0.1 * size - lower.top)
+            box.put(lower, max(0.0, right + self.script_gap(size)), y)
+        return box
+
+    def script_gap(self, size: float) -> float:
+        gap = self.style.script_gap + self.noise(self.style.spacing_shift)
+        return size * max(gap, -0.03)
+
+
+def _holds_fraction(row: Row) -> bool:
+    return any(isinstance(item, Fraction) for item in row.items)
+
+
+def _centred(box: Box, size: float, shift: float = 0.0) -> Box:
+    """A box with the axis of its row through its middle, or shifted from there."""
+    centred = Box()
+    centred.put(box, 0.0, shift - AXIS * size - (box.top + box.bottom) / 2)
+    return centred

@@ -1,0 +1,259 @@
+"""Images of every kind come in as the same pixels; what is no image is named and refused."""
+
+import io
+import random
+import struct
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from posformer.errors import PosformerError
+from posformer.image.loading import MAX_SIDE, ImageError, ImageWarning, load_image
+
+
+@pytest.fixture
+def scribble() -> np.ndarray:
+    """Dark on light, upright, not symmetric: uint8 (40, 60)."""
+    image = np.full((40, 60), 250, np.uint8)
+    image[5:8, 5:40] = 20
+    image[5:30, 5:8] = 20
+    return image
+
+
+def encoded(image: Image.Image, kind: str, **options) -> bytes:
+    content = io.BytesIO()
+    image.save(content, kind, **options)
+    return content.getvalue()
+
+
+def darkness(image: np.ndarray) -> np.ndarray:
+    return (image if image.ndim == 2 else image.mean(axis=-1)) < 128
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP", "TIFF", "GIF", "WEBP", "PPM"])
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_every_format_gives_the_same_image(scribble, kind, mode):
+    image = load_image(encoded(Image.fromarray(scribble).convert(mode), kind))
+    assert image.dtype == np.uint8
+    assert (darkness(image) != darkness(scribble)).mean() < 0.01
+
+
+@pytest.mark.parametrize("mode", ["1", "P", "CMYK", "YCbCr", "LA", "RGBA", "I;16", "I", "F"])
+def test_every_mode_gives_the_same_image(scribble, mode):
+    image = Image.fromarray(scribble)
+    if mode == "I;16":
+        image = Image.fromarray(scribble.astype(np.uint16) * 257)
+    elif mode == "1":
+        image = Image.fromarray(scribble > 128)
+    elif mode in ("P", "CMYK", "YCbCr"):
+        image = image.convert("RGB").convert(mode)
+    else:
+        image = image.convert(mode)
+    assert (darkness(load_image(image)) == darkness(scribble)).all()
+
+
+def test_a_sixteen_bit_file_is_scaled_and_not_cut(scribble):
+    content = encoded(Image.fromarray(scribble.astype(np.uint16) * 257), "PNG")
+    assert np.abs(load_image(content).astype(int) - scribble).max() <= 1
+
+
+def test_a_cmyk_jpeg_is_read_in_its_colours(scribble):
+    content = encoded(Image.fromarray(scribble).convert("RGB").convert("CMYK"), "JPEG")
+    assert (darkness(load_image(content)) != darkness(scribble)).mean() < 0.01
+
+
+def test_it_comes_from_paths_bytes_files_images_and_arrays(scribble, tmp_path):
+    path = tmp_path / "note.png"
+    path.write_bytes(encoded(Image.fromarray(scribble), "PNG"))
+    with path.open("rb") as file:
+        sources = [path, str(path), path.read_bytes(), file, Image.open(path), scribble]
+        for source in sources:
+            assert (load_image(source) == scribble).all()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        lambda p: p / 255.0,
+        lambda p: p.astype(np.float32),
+        lambda p: p > 127,
+        lambda p: p.astype(np.uint16) * 257,
+        lambda p: p[..., None],
+        lambda p: np.dstack([p, p, p]),
+        lambda p: np.dstack([p, p, p, np.full_like(p, 255)]),
+        lambda p: p.astype(np.int64),
+    ],
+)
+def test_arrays_of_any_depth_and_channels_are_taken(scribble, array):
+    image = load_image(array(scribble))
+    assert image.dtype == np.uint8
+    assert (darkness(image) == darkness(scribble)).all()
+
+
+@pytest.mark.parametrize(
+    ("orientation", "stored"),
+    [
+        (1, lambda p: p),
+        (2, np.fliplr),
+        (3, lambda p: np.rot90(p, 2)),
+        (4, np.flipud),
+        (5, np.transpose),
+        (6, lambda p: np.rot90(p, 1)),
+        (7, lambda p: np.rot90(p, 2).T),
+        (8, lambda p: np.rot90(p, -1)),
+    ],
+)
+def test_a_turned_phone_image_is_put_upright(scribble, orientation, stored):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    turned = Image.fromarray(np.ascontiguousarray(stored(scribble)))
+    assert (load_image(encoded(turned, "PNG", exif=exif)) == scribble).all()
+
+
+def test_transparent_paper_becomes_white(scribble):
+    ink = np.zeros((40, 60, 4), np.uint8)
+    ink[..., 3] = np.where(scribble < 128, 255, 0)
+    image = load_image(encoded(Image.fromarray(ink), "PNG"))
+    assert (darkness(image) == darkness(scribble)).all()
+
+
+def test_light_ink_on_transparent_paper_stays_visible(scribble):
+    ink = np.full((40, 60, 4), 255, np.uint8)
+    ink[..., 3] = np.where(scribble < 128, 255, 0)
+    image = load_image(ink)
+    assert (~darkness(image) == darkness(scribble)).all()
+
+
+def test_a_palette_with_a_transparent_colour_is_laid_over_white(scribble):
+    image = Image.fromarray(np.where(scribble < 128, 0, 1).astype(np.uint8), "P")
+    image.putpalette([0, 0, 0, 10, 10, 10])
+    content = encoded(image, "PNG", transparency=1)
+    assert (darkness(load_image(content)) == darkness(scribble)).all()
+
+
+@pytest.mark.parametrize("kind", ["GIF", "TIFF", "WEBP"])
+def test_of_many_frames_the_first_is_read_and_that_is_said(scribble, kind):
+    first, second = Image.fromarray(scribble), Image.fromarray(255 - scribble)
+    content = encoded(first, kind, save_all=True, append_images=[second])
+    with pytest.warns(ImageWarning, match="2 frames"):
+        image = load_image(content)
+    assert (darkness(image) != darkness(scribble)).mean() < 0.01
+
+
+def test_heic_is_read_where_its_library_is_installed(scribble):
+    heif = pytest.importorskip("pillow_heif")
+    content = io.BytesIO()
+    heif.from_pillow(Image.fromarray(scribble).convert("RGB")).save(content, quality=90)
+    assert (darkness(load_image(content.getvalue())) != darkness(scribble)).mean() < 0.01
+    with pytest.raises(ImageError, match="damaged"):
+        load_image(content.getvalue()[:200])
+
+
+def test_a_page_of_a_pdf_is_read_where_its_library_is_installed(scribble):
+    pytest.importorskip("pypdfium2")
+    pages = [Image.fromarray(p).convert("RGB") for p in (255 - scribble, scribble)]
+    content = encoded(pages[0], "PDF", save_all=True, append_images=pages[1:])
+    assert darkness(load_image(content, page=1)).mean() > 0.5
+    assert darkness(load_image(content, page=2)).mean() < 0.5
+    with pytest.raises(ImageError, match="no page 3; it has 2"):
+        load_image(content, page=3)
+    with pytest.raises(ImageError, match="damaged"):
+        load_image(b"%PDF-1.7 and nothing else")
+
+
+def huge_png(width: int, height: int) -> bytes:
+    """A few bytes that claim an image of this size."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 64))
+
+
+@pytest.mark.parametrize(
+    ("width", "height"), [(20_000, 10_000), (60_000, 60_000), (100_000, 10), (10, MAX_SIDE + 1)]
+)
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_an_image_that_is_too_large_is_refused_before_it_is_decoded(width, height):
+    with pytest.raises(ImageError, match=r"pixels") as refused:
+        load_image(huge_png(width, height))
+    assert "damaged" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_array_that_is_too_large_is_refused():
+    with pytest.raises(ImageError, match="a side has at most"):
+        load_image(np.zeros((1, 100_000), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "empty"),
+        (b"this is a letter and not an image\n" * 9, "not an image"),
+        (b"\x89PNG\r\n\x1a\n", "image|damaged"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not an image"),
+    ],
+)
+def test_what_is_no_image_is_named_with_its_reason(tmp_path, content, reason):
+    path = tmp_path / "letter.png"
+    path.write_bytes(content)
+    with pytest.raises(ImageError, match=reason) as refused:
+        load_image(path)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP", "BMP"])
+def test_a_file_that_was_cut_off_is_refused(scribble, kind):
+    content = encoded(Image.fromarray(np.tile(scribble, (4, 4))), kind)
+    with pytest.raises(ImageError):
+        load_image(content[: len(content) // 2])
+
+
+def test_missing_files_and_folders_are_named(tmp_path):
+    with pytest.raises(ImageError, match="no such file"):
+        load_image(tmp_path / "none.png")
+    with pytest.raises(ImageError, match="a folder"):
+        load_image(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.zeros(5),
+        np.zeros((2, 2, 7)),
+        np.zeros((0, 4)),
+        np.array([["a"]]),
+        7,
+        None,
+        io.StringIO(""),
+    ],
+)
+def test_other_things_are_refused(wrong):
+    with pytest.raises(PosformerError):
+        load_image(wrong)
+
+
+def test_mutated_files_are_read_or_refused_and_never_crash(scribble):
+    chance = random.Random(0)
+    image = Image.fromarray(np.dstack([scribble] * 3))
+    originals = [encoded(image, kind) for kind in ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(600):
+            content = bytearray(chance.choice(originals))
+            for _ in range(chance.randint(1, 8)):
+                content[chance.randrange(len(content))] = chance.randrange(256)
+            try:
+                image = load_image(bytes(content))
+            except ImageError as refused:
+                assert "\n" not in str(refused)
+            else:
+                assert image.dtype == np.uint8

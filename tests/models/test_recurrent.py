@@ -1,0 +1,275 @@
+"""DWAP, ABM and CAN: sizes of the paper, honest padding, steps that add up, parts that come off."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from posformer.latex import Vocabulary
+from posformer.models import ConfigError, ModelConfig, PositionConfig
+from posformer.models.abm import Abm, mutual_loss
+from posformer.models.base import RecognitionModel, TrainingOutput
+from posformer.models.can import Can
+from posformer.models.checkpoint import load_model, save_model, take_weights
+from posformer.models.padding import pad_images
+from posformer.models.registry import create_model
+from tiny import VOCABULARY, random_images, scrambled, tiny_recurrent
+
+NAMES = ("dwap", "abm", "can")
+SIZES = [(40, 60), (100, 30), (20, 150)]
+
+
+def parameters(module: nn.Module | None) -> int:
+    return sum(weight.numel() for weight in module.parameters()) if module is not None else 0
+
+
+def encoded(model: RecognitionModel, sizes: list[tuple[int, int]], seed: int = 0) -> object:
+    batch, padding = (torch.from_numpy(part) for part in pad_images(random_images(seed, sizes)))
+    return model.encode(batch, padding)
+
+
+def some_tokens(*shape: int) -> Tensor:
+    return torch.randint(3, len(VOCABULARY), shape, generator=torch.Generator().manual_seed(1))
+
+
+def in_training(model: RecognitionModel, rows: int, position: bool = False) -> TrainingOutput:
+    """A training output for two images and sequences of four and two tokens."""
+    batch, padding = (torch.from_numpy(part) for part in pad_images(random_images(0, SIZES[:2])))
+    tokens = some_tokens(2, rows, 5)
+    tokens[:, 0, 0], tokens[:, rows - 1, 0] = VOCABULARY.sos, VOCABULARY.eos if rows > 1 else 1
+    targets = some_tokens(2, rows, 5)
+    targets[:, :, 4] = VOCABULARY.eos
+    targets[1, :, 2], targets[1, :, 3:] = VOCABULARY.eos, -100
+    identifiers = torch.rand(2, rows, 5, 5) if position else None
+    return model(batch, padding, tokens, identifiers, targets)
+
+
+class TestSizes:
+    """What the paper's cost table states, with its vocabulary."""
+
+    tokens = Vocabulary([f"w{number}" for number in range(110)])
+
+    @pytest.mark.parametrize(("name", "size"), [("dwap", 4.7e6), ("can", 17.0e6)])
+    def test_parameters_at_inference(self, name: str, size: float) -> None:
+        model = create_model(ModelConfig.from_dict({"name": name}), self.tokens)
+        assert parameters(model.for_inference()) == pytest.approx(size, rel=0.05)
+
+    def test_two_directions_cost_one_more_decoder_in_training_alone(self) -> None:
+        model = create_model(ModelConfig.from_dict({"name": "abm"}), self.tokens)
+        assert isinstance(model, Abm)
+        decoder, trained = parameters(model.decoder), parameters(model)
+        assert parameters(model.backward_decoder) == decoder
+        assert parameters(model.for_inference()) == trained - decoder
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_the_forest_adds_nothing_at_inference(self, name: str) -> None:
+        sizes = [
+            parameters(tiny_recurrent(name, position=form).for_inference())
+            for form in (None, "heads", "separate")
+        ]
+        assert len(set(sizes)) == 1
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_separate_position_decoder_is_of_the_model_s_own_kind(self, name: str) -> None:
+        model = tiny_recurrent(name, position="separate")
+        own, stack = model.position.stack, model.decoder.stack  # type: ignore[union-attr]
+        shapes = [
+            {name: value.shape for name, value in part.state_dict().items()}
+            for part in (own, stack)
+        ]
+        assert shapes[0] == shapes[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestDecoding:
+    @torch.inference_mode()
+    def test_steps_give_what_the_whole_sequence_gives(self, name: str) -> None:
+        model = tiny_recurrent(name)
+        memory, tokens = encoded(model, SIZES), some_tokens(3, 2, 7)
+        whole, _ = model.step(tokens, memory, None)
+        kept, parts = None, []
+        for piece in tokens.split(3, dim=2):
+            scores, kept = model.step(piece, memory, kept)
+            parts.append(scores)
+        torch.testing.assert_close(torch.cat(parts, dim=2), whole, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(whole.exp().sum(-1), torch.ones(3, 2, 7))
+
+    @torch.inference_mode()
+    def test_a_image_alone_and_in_a_padded_batch_gives_the_same(self, name: str) -> None:
+        model, tokens = tiny_recurrent(name), some_tokens(3, 2, 7)
+        together, _ = model.step(tokens, encoded(model, SIZES), None)
+        images = random_images(0, SIZES)
+        for number, image in enumerate(images):
+            batch, padding = (torch.from_numpy(part) for part in pad_images([image]))
+            memory = model.encode(batch, padding)
+            alone, _ = model.step(tokens[number : number + 1], memory, None)
+            torch.testing.assert_close(alone[0], together[number], atol=1e-5, rtol=1e-4)
+
+    @torch.inference_mode()
+    def test_rows_of_a_image_do_not_see_each_other(self, name: str) -> None:
+        model, tokens = tiny_recurrent(name), some_tokens(1, 3, 6)
+        memory = encoded(model, SIZES[:1])
+        together, _ = model.step(tokens, memory, None)
+        for row in range(3):
+            alone, _ = model.step(tokens[:, row : row + 1], memory, None)
+            torch.testing.assert_close(alone[:, 0], together[:, row], atol=1e-5, rtol=1e-4)
+
+    @torch.inference_mode()
+    def test_attention_changes_with_what_was_covered(self, name: str) -> None:
+        model = tiny_recurrent(name)
+        memory = encoded(model, SIZES[:1])
+        tokens = torch.full((1, 1, 3), 5)
+        (look,) = model.looks(tokens, memory)
+        assert look.weights.shape == (1, 1, 3, 1, 3 * 4)
+        torch.testing.assert_close(look.weights.sum(-1), torch.ones(1, 1, 3, 1))
+        for cover in model.decoder.stack.attention.cover:  # type: ignore[union-attr]
+            cover.weight.zero_()
+        (blind,) = model.looks(tokens, memory)
+        assert torch.equal(blind.weights[:, :, 0], look.weights[:, :, 0])
+        assert not torch.allclose(blind.weights[:, :, 1], look.weights[:, :, 1])
+
+    def test_training_and_recognition_agree(self, name: str) -> None:
+        model, tokens = tiny_recurrent(name), some_tokens(3, 1, 7)
+        tokens[..., 0] = VOCABULARY.sos
+        batch, padding = (torch.from_numpy(part) for part in pad_images(random_images(0, SIZES)))
+        with torch.inference_mode():
+            trained = model(batch, padding, tokens).logits.log_softmax(-1)
+            read, _ = model.step(tokens, model.encode(batch, padding), None)
+        torch.testing.assert_close(trained, read)
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestPositionForest:
+    @pytest.mark.parametrize("form", ["heads", "shared", "separate"])
+    def test_it_attaches_by_one_word_and_learns(self, name: str, form: str) -> None:
+        model = tiny_recurrent(name, position=form)
+        assert model.config.position == PositionConfig(form=form)  # type: ignore[arg-type]
+        rows = 2 if name == "abm" else 1
+        output = in_training(model, rows, position=True)
+        assert output.position.levels.shape == (2, rows, 5, 5)
+        assert output.position.letters.shape == (2, rows, 5, 6)
+        (output.position.levels.sum() + output.position.letters.sum()).backward()
+        learns = [weight.grad is not None for weight in model.position.parameters()]  # type: ignore[union-attr]
+        assert all(learns)
+
+    def test_it_is_not_saved(self, name: str, tmp_path: Path) -> None:
+        model = tiny_recurrent(name, position="separate", symbol_map=True)
+        save_model(model, tmp_path / "model")
+        again = load_model(tmp_path / "model")
+        saved = set(again.for_inference().state_dict())
+        assert saved == set(model.for_inference().state_dict())
+        assert not any(key.startswith(("position", "symbol_map", "backward")) for key in saved)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ink_can_teach_cells_and_attention(name: str) -> None:
+    rows = 2 if name == "abm" else 1
+    output = in_training(tiny_recurrent(name, symbol_map=True), rows)
+    height, width = output.features.padding.shape[1:]
+    assert output.symbol_map.shape == (2, height, width, len(VOCABULARY))
+    (attention,) = output.attention
+    assert attention.shape == (2, rows, 5, 1, height * width)
+    outside = output.features.padding.flatten(1)[:, None, None, None].expand_as(attention)
+    assert outside.any() and not attention[outside].any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_maps_that_were_computed_before_do_instead_of_images(name: str) -> None:
+    model, tokens = tiny_recurrent(name), some_tokens(3, 1, 4)
+    tokens[..., 0] = VOCABULARY.sos
+    batch, padding = (torch.from_numpy(part) for part in pad_images(random_images(0, SIZES)))
+    with torch.inference_mode():
+        features = model.encoder(batch, padding)
+        maps = features.cells.permute(0, 3, 1, 2)
+        again = model(maps, features.padding, tokens)
+        torch.testing.assert_close(again.logits, model(batch, padding, tokens).logits)
+
+
+class TestAbm:
+    def test_it_learns_in_both_directions_and_from_each_other(self) -> None:
+        model = tiny_recurrent("abm")
+        output = in_training(model, 2)
+        assert output.logits.shape == (2, 2, 5, len(VOCABULARY))
+        assert set(output.losses) == {"mutual"}
+        output.losses["mutual"].total.backward()
+        for decoder in (model.decoder, model.backward_decoder):
+            assert decoder.classify.weight.grad.abs().max() > 0  # type: ignore[union-attr]
+
+    def test_directions_that_agree_about_every_symbol_are_not_apart(self) -> None:
+        targets = torch.tensor([[[3, 4, 5, 2, -100], [5, 4, 3, 1, -100]]])
+        logits = torch.randn(1, 2, 5, 8)
+        logits[0, 1, :3] = logits[0, 0, :3].flip(0)
+        loss = mutual_loss(logits, targets, 2.0)
+        assert loss.total.item() == pytest.approx(0, abs=1e-5)
+        assert loss.terms.item() == 3  # neither the end nor what lies behind it
+        logits[0, 1, 0] += torch.randn(8)
+        assert mutual_loss(logits, targets, 2.0).total.item() > 0.1
+
+    def test_it_needs_both_directions_to_train(self) -> None:
+        model = tiny_recurrent("abm").train()
+        with pytest.raises(ConfigError, match="both directions"):
+            in_training(model, 1)
+
+
+class TestCan:
+    def test_counts_are_told_to_the_decoder(self) -> None:
+        model = tiny_recurrent("can")
+        assert isinstance(model, Can)
+        with torch.inference_mode():
+            before, _ = model.step(some_tokens(1, 1, 1), encoded(model, SIZES[:1]), None)
+            model.counting.branches[0].predict.bias += 3  # type: ignore[union-attr]
+            after, _ = model.step(some_tokens(1, 1, 1), encoded(model, SIZES[:1]), None)
+        assert not torch.allclose(before, after)
+
+    def test_symbols_with_ink_are_counted(self) -> None:
+        model = tiny_recurrent("can")
+        assert isinstance(model, Can)
+        words = VOCABULARY.encode(["x", "^", "{", "x", "}", "+"])
+        targets = torch.tensor([[[*words, VOCABULARY.eos, -100]]])
+        truth = torch.zeros(1, len(VOCABULARY))
+        truth[0, VOCABULARY.index("x")], truth[0, VOCABULARY.index("+")] = 2, 1
+        exact = truth.expand(2, -1, -1)
+        assert model._counting_loss(exact, targets).total.item() == 0
+        off = exact.clone()
+        off[0, 0, VOCABULARY.index("1")] += 3.0  # 2.5 in this branch, 1 in the mean of the two
+        loss = model._counting_loss(off, targets)
+        assert loss.total.item() * len(VOCABULARY) == pytest.approx(2.5 + 1.0)
+        assert loss.terms.item() == 1
+
+    def test_an_untrained_model_counts_little(self) -> None:
+        torch.manual_seed(0)
+        config = tiny_recurrent("can").config
+        model = create_model(config, VOCABULARY).eval()
+        assert isinstance(model, Can)
+        batch, padding = (torch.from_numpy(part) for part in pad_images(random_images(0, SIZES)))
+        with torch.inference_mode():
+            counts = model.counting(model.encoder(batch, padding))
+        assert counts.shape == (2, 3, len(VOCABULARY))
+        assert counts.max() < 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_vocabulary_can_grow(name: str) -> None:
+    old = tiny_recurrent(name)
+    new = scrambled(create_model(old.config, VOCABULARY.extended(["D"])))
+    assert take_weights(new, old) == []
+    wide = {key: axis for key, axis in new.word_axes.items() if key in new.state_dict()}
+    shapes = {key: value.shape for key, value in old.state_dict().items()}
+    grown = {key for key, value in new.state_dict().items() if value.shape != shapes[key]}
+    assert set(wide) == grown
+    for key, axis in wide.items():
+        kept = new.state_dict()[key].transpose(0, axis)[: len(VOCABULARY)]
+        assert torch.equal(kept, old.state_dict()[key].transpose(0, axis)), key
+
+
+def test_another_architecture_gives_its_convolutions_and_nothing_else() -> None:
+    from tiny import tiny_config, tiny_model
+
+    posformer = tiny_model(config=replace(tiny_config(), symbol_map=False))
+    model = tiny_recurrent("dwap")
+    missing = take_weights(model, posformer)
+    assert missing and not any(name.startswith("encoder.net") for name in missing)
+    assert all(name.startswith("decoder.") for name in missing)
+    assert torch.equal(model.encoder.net.stem.weight, posformer.encoder.net.stem.weight)  # type: ignore[union-attr]

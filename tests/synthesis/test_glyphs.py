@@ -1,0 +1,62 @@
+"""The project's own ink."""
+
+import numpy as np
+import pytest
+
+from posformer.latex import Vocabulary, is_structure
+from posformer.synthesis.extents import STRETCHED, reach
+from posformer.synthesis.glyphs import FUNCTIONS, glyphs, own_bank
+
+
+@pytest.fixture(scope="module")
+def bank():
+    return own_bank()
+
+
+def test_every_word_of_crohme_that_has_ink_can_be_written(bank, reference):
+    words = Vocabulary.load(reference / "crohme_dictionary.txt").tokens
+    special = {"<pad>", "<sos>", "<eos>"}
+    inked = {word for word in words if not is_structure(word)} - special
+    assert inked <= bank.tokens
+
+
+def test_every_writer_wrote_every_symbol(bank):
+    everything = set(glyphs()) | {f"\\{name}" for name in FUNCTIONS}
+    assert all(bank.written_by(writer) == everything for writer in bank.writers)
+
+
+def test_strokes_are_pen_points_within_their_box(bank):
+    for token in sorted(bank.tokens):
+        for sample in bank.samples(token):
+            assert np.isfinite(sample.points).all()
+            assert all(length >= 2 for length in sample.lengths)
+            assert sum(sample.lengths) == len(sample.points)
+            assert sample.points.min() == 0
+            assert sample.points.max(axis=0) == pytest.approx((sample.width, sample.height))
+
+
+def test_symbols_stand_in_their_row_as_handwritten_ones_do(bank):
+    for token in bank.tokens - set(STRETCHED):
+        tops = [sample.baseline / sample.unit for sample in bank.samples(token)]
+        heights = [sample.relative_height for sample in bank.samples(token)]
+        assert np.median(tops) == pytest.approx(reach(token).top, abs=0.35), token
+        assert np.median(heights) == pytest.approx(reach(token).height, abs=0.65), token
+
+
+def test_writers_differ_and_a_writer_stays_alike():
+    small = own_bank(writers=2, samples=2, seed=3)
+    first, again = small.samples("a", small.writers[0])
+    other = small.samples("a", small.writers[1])[0]
+    assert not np.array_equal(first.points[:5], again.points[:5])
+    assert first.lengths is not other.lengths
+    assert abs(first.width - again.width) < 30
+
+
+def test_the_same_seed_gives_the_same_ink():
+    own_bank.cache_clear()
+    first = own_bank(writers=1, samples=1, seed=5).samples("\\sum")[0].points
+    own_bank.cache_clear()
+    again = own_bank(writers=1, samples=1, seed=5).samples("\\sum")[0].points
+    other = own_bank(writers=1, samples=1, seed=6).samples("\\sum")[0].points
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)

@@ -1,0 +1,170 @@
+"""New texts in the same layout."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from writing import aligned
+
+from posformer.errors import PosformerError
+from posformer.ink import AlignedInk
+from posformer.synthesis import GroupBank, SymbolBank, SymbolSubstitution
+from posformer.synthesis.substitution import KINDS, find_groups, fit_symbol
+
+CORPUS = [
+    aligned("a b c x y", "letters", "ann"),
+    aligned("1 2 3 4 5", "digits", "ben"),
+    aligned("A B C + \\times = <", "others", "ann"),
+    aligned("x ^ { 2 }", "square", "ben"),
+    aligned("y ^ { 3 } + x ^ { a }", "cubic", "ann"),
+    aligned("x ^ { n + 1 } y", "long", "ann"),
+]
+EXPRESSION = aligned("x + x ^ { 2 } = y", "given", "cat")
+
+
+def kind_of(token: str) -> object:
+    return next((kind for kind in KINDS if token in kind), token)
+
+
+def check_whole(ink: AlignedInk) -> None:
+    """Every stroke belongs to one token and every token that had ink has some."""
+    owned = [stroke for row in ink.alignment for stroke in row]
+    assert sorted(owned) == list(range(len(ink.strokes)))
+    assert len(ink.alignment) == len(ink.tokens)
+    for token, row in zip(ink.tokens, ink.alignment, strict=True):
+        assert bool(row) == (token not in ("^", "_", "{", "}"))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 10_000))
+def test_symbols_become_others_of_their_kind_everywhere_alike(seed: int) -> None:
+    substitution = SymbolSubstitution(SymbolBank.from_inks(CORPUS), substitution=1, each=1)
+    ink = substitution(EXPRESSION, np.random.default_rng(seed))
+    check_whole(ink)
+    pairs = set(zip(EXPRESSION.tokens, ink.tokens, strict=True))
+    assert len(pairs) == len(set(EXPRESSION.tokens)) == len(set(ink.tokens))
+    assert all(kind_of(old) == kind_of(new) for old, new in pairs)
+    assert ink.tokens != EXPRESSION.tokens
+
+
+def test_common_symbols_are_drawn_oftener_than_rare_ones_but_less_than_they_occur() -> None:
+    bank = SymbolBank.from_inks([aligned("a"), aligned("b " * 16)])
+    substitution = SymbolSubstitution(bank, substitution=1, each=1)
+    drawn = [
+        substitution(aligned("x"), np.random.default_rng(seed)).tokens[0] for seed in range(500)
+    ]
+    assert 2.5 < drawn.count("b") / drawn.count("a") < 6  # the root of 16, within chance
+
+
+def test_the_cases_of_a_letter_are_drawn_more_alike_than_other_symbols() -> None:
+    bank = SymbolBank.from_inks([aligned("C"), aligned("c " * 16)])
+    substitution = SymbolSubstitution(bank, substitution=1, each=1)
+    drawn = [
+        substitution(aligned("x"), np.random.default_rng(seed)).tokens[0] for seed in range(500)
+    ]
+    assert 1.5 < drawn.count("c") / drawn.count("C") < 2.7  # the fourth root of 16, within chance
+
+
+def test_exponents_of_letters_become_primes_at_their_place() -> None:
+    bank = SymbolBank.from_inks([aligned("x ^ { \\prime }", "prime", "ann"), aligned("2")])
+    substitution = SymbolSubstitution(bank, substitution=1, each=1)
+    given = aligned("y ^ { 2 } + 3 ^ { 2 } + x ^ { 2 2 }", "given", "cat")
+    drawn = [substitution(given, np.random.default_rng(seed)) for seed in range(60)]
+    primed = [ink for ink in drawn if "\\prime" in ink.tokens]
+    assert 5 < len(primed) < 25  # a quarter, within chance
+    for ink in primed:
+        check_whole(ink)
+        assert ink.tokens.index("\\prime") == 3 and ink.tokens.count("\\prime") == 1
+        prime = np.concatenate([ink.strokes[stroke] for stroke in ink.alignment[3]])
+        old = np.concatenate([given.strokes[stroke] for stroke in given.alignment[3]])
+        assert np.allclose(prime.min(axis=0), old.min(axis=0))
+        assert np.ptp(prime[:, 1]) < np.ptp(old[:, 1])
+
+
+def test_no_letter_gets_the_exponent_one() -> None:
+    bank = SymbolBank.from_inks([aligned("x ^ { \\prime }", "prime", "ann"), aligned("1 1 1 1")])
+    substitution = SymbolSubstitution(bank, substitution=1, each=1)
+    ink = substitution(aligned("y ^ { 2 } + 2", "given", "cat"), np.random.default_rng(0))
+    assert ink.tokens[1:] == ("^", "{", "\\prime", "}", "+", "1")
+
+
+def test_new_ink_lies_where_the_old_lay() -> None:
+    substitution = SymbolSubstitution(SymbolBank.from_inks(CORPUS), substitution=1, each=1)
+    ink = substitution(EXPRESSION, np.random.default_rng(0))
+    for new, old in zip(ink.alignment, EXPRESSION.alignment, strict=True):
+        if old:
+            centre = ink.strokes[new[0]].mean(axis=0)
+            before = EXPRESSION.strokes[old[0]].mean(axis=0)
+            assert np.abs(centre - before).max() < 24
+
+
+def test_a_letter_that_hangs_low_is_set_on_the_baseline_of_the_one_it_replaces() -> None:
+    bank = SymbolBank.from_inks([aligned("x x x x")])
+    hanging = np.array([[0, 0], [10, 37]], np.float32)  # as tall as a `g` of x-height 20
+    (fitted,) = fit_symbol(bank.samples("x")[0], "g", hanging)
+    assert fitted[:, 1].min() == pytest.approx(0, abs=1)
+    assert fitted[:, 1].max() == pytest.approx(20, abs=1)
+
+
+def test_without_luck_nothing_is_substituted() -> None:
+    substitution = SymbolSubstitution(
+        SymbolBank.from_inks(CORPUS), GroupBank(CORPUS), substitution=0, subtree_swap=0
+    )
+    assert substitution(EXPRESSION, np.random.default_rng(0)) is EXPRESSION
+
+
+def test_the_same_seed_gives_the_same_text_and_strokes() -> None:
+    substitution = SymbolSubstitution.from_inks(CORPUS, substitution=1, subtree_swap=1)
+    one, same = (substitution(EXPRESSION, np.random.default_rng(7)) for _ in range(2))
+    assert one.tokens == same.tokens
+    assert all((a == b).all() for a, b in zip(one.strokes, same.strokes, strict=True))
+
+
+def test_a_group_gives_way_to_one_of_the_same_role_and_about_its_extent() -> None:
+    substitution = SymbolSubstitution(None, GroupBank(CORPUS), subtree_swap=1)
+    texts = set()
+    for seed in range(30):
+        ink = substitution(EXPRESSION, np.random.default_rng(seed))
+        check_whole(ink)
+        texts.add(" ".join(ink.tokens))
+    changed = {f"x + x ^ {{ {group} }} = y" for group in ("2", "3", "a")}
+    assert len(texts) > 1
+    assert texts <= changed, "n + 1 is far wider than 2"
+
+
+def test_groups_know_their_role() -> None:
+    text = "\\frac { x ^ { 2 } } { \\sqrt [ 3 ] { y _ { 1 } } }"
+    tokens = text.split()
+    roles = {" ".join(tokens[g.first + 1 : g.last]): g.role for g in find_groups(tokens)}
+    assert roles == {
+        "2": "^",
+        "x ^ { 2 }": "upper",
+        "1": "_",
+        "y _ { 1 }": "root",
+        "\\sqrt [ 3 ] { y _ { 1 } }": "lower",
+    }
+
+
+def test_no_expression_grows_beyond_the_limit() -> None:
+    wide = [aligned("x ^ { 1 2 3 }"), aligned("x ^ { a + b }"), aligned("x ^ { y + z }")]
+    substitution = SymbolSubstitution(
+        None, GroupBank(wide), subtree_swap=1, max_tokens=len(wide[0].tokens)
+    )
+    for seed in range(10):
+        assert len(substitution(wide[1], np.random.default_rng(seed)).tokens) <= len(wide[0].tokens)
+
+
+def test_a_chance_is_within_zero_and_one() -> None:
+    with pytest.raises(PosformerError, match="subtree_swap 2"):
+        SymbolSubstitution(None, None, subtree_swap=2)
+
+
+def test_parentheses_become_other_fences_in_pairs() -> None:
+    bank = SymbolBank.from_inks([*CORPUS, aligned("( [ | ] )", "fences", "ann")])
+    substitution = SymbolSubstitution(bank, substitution=1, each=1)
+    given = aligned("a ( b ) + ( c )", "given", "cat")
+    drawn = [substitution(given, np.random.default_rng(seed)) for seed in range(60)]
+    for ink in drawn:
+        check_whole(ink)
+    pairs = [(ink.tokens[1], ink.tokens[3], ink.tokens[5], ink.tokens[7]) for ink in drawn]
+    assert set(pairs) == {("(", ")") * 2, ("[", "]") * 2, ("|", "|") * 2}

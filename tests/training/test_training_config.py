@@ -1,0 +1,80 @@
+"""Configs: what differs is all that is said, and mistakes are named."""
+
+from pathlib import Path
+
+import pytest
+
+from posformer.models import ConfigError
+from posformer.training.training_config import TrainingConfig, load_config
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_config_of_the_project_loads(path: Path) -> None:
+    assert isinstance(load_config(path), TrainingConfig)
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_a_config_says_only_what_differs_from_its_base(tmp_path: Path) -> None:
+    write(tmp_path, "base.yaml", "epochs: 7\noptimizer: {learning_rate: 0.5, clip: 1.0}")
+    path = write(tmp_path, "child.yaml", "base: base.yaml\noptimizer: {clip: null}")
+    config = load_config(path)
+    assert config.epochs == 7
+    assert config.optimizer.learning_rate == 0.5
+    assert config.optimizer.clip is None
+
+
+def test_settings_can_be_changed_by_dotted_names(tmp_path: Path) -> None:
+    path = write(tmp_path, "r.yaml", "name: r")
+    config = load_config(
+        path,
+        [
+            "epochs=3",
+            "optimizer.learning_rate=1e-3",
+            "model.position=null",
+            "model.encoder.layers=[1,2,3]",
+        ],
+    )
+    assert config.epochs == 3
+    assert config.optimizer.learning_rate == 0.001
+    assert config.model.position is None
+    assert config.model.encoder.layers == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "complaint"),
+    [
+        ("epoch: 3", [], "epoch"),
+        ("optimizer: {learning_rate: fast}", [], "learning_rate|float"),
+        ("name: r", ["epochs"], "key=value"),
+        ("name: r", ["optimizer.rate=1"], "rate"),
+        ("name: r", ["epochs.x=1"], "epochs"),
+        ("[1, 2]", [], "mapping"),
+        ("a: [", [], "not YAML"),
+        ("base: missing.yaml", [], r"missing\.yaml"),
+        ("base: r.yaml", [], "own base"),
+        ("model: {position: {form: sideways}}", [], "form|position"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, changes: list[str], complaint: str) -> None:
+    path = write(tmp_path, "r.yaml", text + ("\nepochs: 1" if "epochs.x=1" in changes else ""))
+    with pytest.raises(ConfigError, match=complaint):
+        load_config(path, changes)
+
+
+def test_a_config_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
+        load_config(tmp_path / "nowhere.yaml")
+
+
+def test_a_config_survives_a_round_trip(tmp_path: Path) -> None:
+    import yaml
+
+    config = load_config(CONFIGS[0])
+    again = write(tmp_path, "again.yaml", yaml.safe_dump(config.to_dict()))
+    assert load_config(again) == config
