@@ -19,9 +19,9 @@ import numpy as np
 
 from posformer.data import InkSampler, load_ink, open_images
 from posformer.data.storage import open_files
+from posformer.errors import InkError
 from posformer.ink import (
     AlignedInk,
-    InkError,
     align,
     caption_of,
     inked_places,

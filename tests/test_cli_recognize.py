@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from posformer.batch.files import FileError, find_files, open_output
+from posformer.batch.files import find_files, open_output
+from posformer.errors import PosformerError
 from posformer.ink import render, strokes_in_pixels
 
 PLUS = [[[0, 20], [40, 20]], [[20, 0], [20, 40]]]
@@ -176,7 +177,7 @@ def test_a_failure_leaves_the_old_output(tmp_path):
         stream.write("half")
         raise RuntimeError
     assert target.read_text() == "before"
-    with pytest.raises(FileError, match="No such file"), open_output(tmp_path / "no" / "x"):
+    with pytest.raises(PosformerError, match="No such file"), open_output(tmp_path / "no" / "x"):
         pass
 
 
@@ -252,7 +253,7 @@ def test_unreadable_folders_are_named(images, tmp_path):
         str(images / "below" / "c.inkml")
     ]
     ((_, problem),) = find_files([str(tmp_path)])
-    assert isinstance(problem, FileError)
+    assert isinstance(problem, PosformerError)
 
 
 def test_recognition_starts_without_heavy_libraries(recognize, images):

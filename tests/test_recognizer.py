@@ -15,12 +15,10 @@ from PIL import Image
 
 import posformer
 from posformer import Recognition, Recognizer
-from posformer.errors import PosformerError
-from posformer.image.cleanup import NoInkError
+from posformer.errors import ModelError, NoInkError, PosformerError
 from posformer.image.loading import ImageWarning
 from posformer.ink import render, strokes_in_pixels
 from posformer.latex import tokenize
-from posformer.models.model_folder import ModelError
 from posformer.recognizer import prepare
 from posformer.runtime import Calibration
 from posformer.runtime import engine as interface

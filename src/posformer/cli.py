@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posformer.errors import PosformerError
+from posformer.errors import LatexError, PosformerError
 
 if TYPE_CHECKING:
     from posformer.evaluation import Prediction
@@ -232,7 +232,7 @@ def forest(
     ] = ForestFormat.TREE,
 ) -> None:
     """Show the position forest of an expression: identifiers, levels, relative positions."""
-    from posformer.latex import LatexError, encode_forest, normalize
+    from posformer.latex import encode_forest, normalize
     from posformer.latex.forest_drawing import draw_forest, forest_records, forest_table
 
     tokens = normalize(sys.stdin.read() if latex == "-" else latex, reorder_scripts=False)

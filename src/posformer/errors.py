@@ -1,5 +1,82 @@
-"""What can go wrong through input rather than through a fault of the program."""
+"""Errors that a user can cause or repair; all others are bugs.
+
+Every message is one line that says what is wrong and where. The command line prints it and exits
+with code 2, or 1 when other inputs were read.
+"""
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "ImageError",
+    "InkError",
+    "LatexError",
+    "ModelError",
+    "NoInkError",
+    "PosformerError",
+    "UnknownTokenError",
+]
 
 
 class PosformerError(Exception):
-    """A mistake in what the user gave; its text is one line that names what and where."""
+    """Base class of all errors of this package."""
+
+
+class ConfigError(PosformerError):
+    """An option or a setting that is unknown, missing, or has an invalid value."""
+
+
+class DataError(PosformerError):
+    """A dataset, or a file of predictions, that cannot be read."""
+
+
+class ImageError(PosformerError):
+    """An image that cannot be read."""
+
+
+class NoInkError(ImageError):
+    """An image in which nothing is written."""
+
+
+class InkError(PosformerError):
+    """Strokes or InkML that cannot be read or rendered."""
+
+
+class ModelError(PosformerError):
+    """A model or checkpoint that is missing, damaged, or too new for this version."""
+
+
+class LatexError(PosformerError):
+    """LaTeX that cannot be understood.
+
+    Attributes:
+        reason: What is wrong with it, as the end of a sentence that begins with the token.
+        token: The token at fault, or None when there is none (an empty text, say).
+        number: Its 1-based number among the tokens, or None.
+        column: Its 1-based column in the text it was typed in, or None when there was no text.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        token: str | None = None,
+        number: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        self.reason = reason
+        self.token = token
+        self.number = number
+        self.column = column
+        super().__init__(self._line())
+
+    def _line(self) -> str:
+        places = []
+        if self.number is not None:
+            places.append(f"token {self.number}")
+        if self.column is not None:
+            places.append(f"column {self.column}")
+        place = f" ({', '.join(places)})" if places else ""
+        return self.reason if self.token is None else f"{self.token}{place} {self.reason}"
+
+
+class UnknownTokenError(LatexError):
+    """A token that a vocabulary does not hold."""

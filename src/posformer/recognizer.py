@@ -14,10 +14,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from posformer.errors import PosformerError
-from posformer.image.cleanup import NoInkError, clean, split_lines, split_strokes
+from posformer.errors import InkError, NoInkError, PosformerError
+from posformer.image.cleanup import clean, split_lines, split_strokes
 from posformer.image.loading import ImageInput, load_image
-from posformer.ink.inkml import InkError, read_inkml
+from posformer.ink.inkml import read_inkml
 from posformer.ink.render import render, strokes_in_pixels
 from posformer.latex import in_lines, to_latex
 from posformer.runtime.calibration import Calibration, confidences

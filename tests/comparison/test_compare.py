@@ -8,8 +8,8 @@ from lightning import Callback, Trainer
 from typer.testing import CliRunner
 
 from posformer.cli import app
-from posformer.comparison import Benchmark, ComparisonError, Result, gather, run_all
-from posformer.errors import PosformerError
+from posformer.comparison import Benchmark, Result, gather, run_all
+from posformer.errors import ConfigError, PosformerError
 from posformer.training import trainer as training
 
 
@@ -53,7 +53,7 @@ def test_a_comparison_trains_all_prints_the_table_and_is_not_done_twice(
     )
     assert code == 0 and not (tmp_path / "other" / "runs").exists()
     # Other settings would not be the same comparison.
-    with pytest.raises(ComparisonError, match=r"seed-0: began with other settings \(optimizer\)"):
+    with pytest.raises(ConfigError, match=r"seed-0: began with other settings \(optimizer\)"):
         compared(*configs, "optimizer.clip=1.0", *options)
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from posformer.comparison import ComparisonError, gather
-from posformer.errors import PosformerError
+from posformer.comparison import gather
+from posformer.errors import ConfigError, PosformerError
 
 
 def test_configs_are_given_one_budget_one_process_and_the_encoders_settings(
@@ -68,9 +68,9 @@ def test_mistakes_are_named(configs: list[Path], tmp_path: Path, text: str, comp
 
 
 def test_there_must_be_something_and_one_budget(configs: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(ComparisonError, match="nothing to compare"):
+    with pytest.raises(ConfigError, match="nothing to compare"):
         gather([])
-    with pytest.raises(ComparisonError, match="not in both"):
+    with pytest.raises(ConfigError, match="not in both"):
         gather(configs, minutes=1, epochs=1)
-    with pytest.raises(ComparisonError, match=r"gone\.ckpt"):
+    with pytest.raises(ConfigError, match=r"gone\.ckpt"):
         gather([tmp_path / "gone.ckpt"])

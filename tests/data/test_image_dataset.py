@@ -11,13 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from posformer.data import (
-    DataError,
-    ImageSampler,
-    decode_image,
-    list_splits,
-    open_images,
-)
+from posformer.data import ImageSampler, decode_image, list_splits, open_images
+from posformer.errors import DataError
 
 
 def ink(height: int = 40, width: int = 60, margin: int = 12) -> np.ndarray:

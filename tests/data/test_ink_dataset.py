@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posformer.data import DataError, InkSampler, drop_known_texts, load_ink, open_images
+from posformer.data import InkSampler, drop_known_texts, load_ink, open_images
+from posformer.errors import DataError
 from posformer.ink import AlignedInk, RenderStyle, write_inkml
 from posformer.ink.augmentation import StrokeAugmentation
 from posformer.synthesis import SymbolSubstitution

@@ -5,15 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posformer.data import (
-    ImageSampler,
-    PackingError,
-    open_images,
-    pack_batches,
-    shard,
-    step_share,
-    valid_share,
-)
+from posformer.data import ImageSampler, open_images, pack_batches, shard, step_share, valid_share
+from posformer.errors import DataError
 
 SIZES = st.lists(
     st.tuples(st.integers(1, 300), st.integers(1, 900), st.integers(1, 80)), max_size=60
@@ -97,7 +90,7 @@ def test_nothing_packs_into_nothing():
 
 
 def test_a_limit_below_one_is_refused():
-    with pytest.raises(PackingError, match="at least 1"):
+    with pytest.raises(DataError, match="at least 1"):
         pack(expression_sizes(3), max_pixels=0)
 
 
@@ -113,7 +106,7 @@ def test_ranks_share_an_epoch_evenly_and_lose_nothing(counts, world):
     ends = np.cumsum(counts)
     batches = [np.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]
     if ends[-1] < world:
-        with pytest.raises(PackingError, match=f"{ends[-1]} examples .* {world} processes"):
+        with pytest.raises(DataError, match=f"{ends[-1]} examples .* {world} processes"):
             shard(batches, 0, world)
         return
     hands = [shard(batches, rank, world) for rank in range(world)]
@@ -129,5 +122,5 @@ def test_an_even_epoch_is_dealt_as_it_is():
 
 
 def test_a_rank_outside_the_world_is_refused():
-    with pytest.raises(PackingError, match="rank 2"):
+    with pytest.raises(DataError, match="rank 2"):
         shard([np.arange(4)], 2, 2)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from posformer.evaluation import EvaluationError, Prediction, compare
+from posformer.errors import DataError
+from posformer.evaluation import Prediction, compare
 
 
 def predictions(outcomes: str, first: int = 0) -> list[Prediction]:
@@ -39,5 +40,5 @@ def test_only_what_both_have_seen_is_compared():
     ],
 )
 def test_sets_that_do_not_go_together_are_refused(others, complaint):
-    with pytest.raises(EvaluationError, match=complaint):
+    with pytest.raises(DataError, match=complaint):
         compare(predictions("rw"), others)

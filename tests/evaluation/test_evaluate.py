@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from posformer import Recognizer
 from posformer.cli import app
-from posformer.data import DataError
+from posformer.errors import DataError
 from posformer.evaluation import Prediction, read_predictions, write_predictions
 from posformer.evaluation.predict import open_set, predict
 from posformer.models.checkpoint import save_model

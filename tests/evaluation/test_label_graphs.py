@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from posformer.data import open_images
-from posformer.evaluation import EvaluationError, Prediction, label_graph, write_label_graphs
+from posformer.errors import DataError
+from posformer.evaluation import Prediction, label_graph, write_label_graphs
 from posformer.latex import is_structure
 
 
@@ -129,7 +130,7 @@ def test_a_prediction_that_is_no_expression_has_no_objects(tmp_path):
     ],
 )
 def test_what_cannot_be_written_is_named(tmp_path, predictions, complaint):
-    with pytest.raises(EvaluationError, match=complaint):
+    with pytest.raises(DataError, match=complaint):
         write_label_graphs(tmp_path, predictions)
 
 

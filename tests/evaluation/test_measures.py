@@ -8,11 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posformer.evaluation import (
-    EvaluationError,
-    edit_distances,
-    evaluate_pairs,
-)
+from posformer.errors import DataError
+from posformer.evaluation import edit_distances, evaluate_pairs
 from posformer.evaluation.metrics import wilson_interval
 
 EXPRESSIONS = st.lists(
@@ -96,7 +93,7 @@ def test_the_interval_is_wilsons():
     ],
 )
 def test_what_cannot_be_measured_is_refused(truths, guesses, complaint):
-    with pytest.raises(EvaluationError, match=complaint):
+    with pytest.raises(DataError, match=complaint):
         evaluate_pairs(truths, guesses)
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from posformer.errors import DataError
 from posformer.evaluation import (
-    EvaluationError,
     Prediction,
     evaluate_pairs,
     read_predictions,
@@ -65,12 +65,12 @@ def test_a_line_that_is_no_prediction_is_named(tmp_path, line, complaint):
     file = tmp_path / "p.jsonl"
     write_predictions(file, PREDICTIONS[:1])
     file.write_text(file.read_text(encoding="utf-8") + line + "\n", encoding="utf-8")
-    with pytest.raises(EvaluationError, match=complaint):
+    with pytest.raises(DataError, match=complaint):
         read_predictions(file)
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(EvaluationError, match=r"gone\.jsonl"):
+    with pytest.raises(DataError, match=r"gone\.jsonl"):
         read_predictions(tmp_path / "gone.jsonl")
 
 

@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 import pytest
 
+from posformer.errors import DataError
 from posformer.evaluation import (
-    EvaluationError,
     Prediction,
     ReportOptions,
     compare,
@@ -158,7 +158,7 @@ def test_the_report_is_the_same_each_time_and_keeps_its_predictions(tmp_path):
 
 
 def test_nothing_at_all_is_no_report():
-    with pytest.raises(EvaluationError, match="no expressions"):
+    with pytest.raises(DataError, match="no expressions"):
         report_page([])
 
 

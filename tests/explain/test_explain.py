@@ -13,7 +13,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from posformer.cli import app
-from posformer.explain import ExplainError, coverage, explain, look
+from posformer.errors import PosformerError
+from posformer.explain import coverage, explain, look
 from posformer.explain.heatmap import colour_bar, heat_over
 from posformer.explain.lettering import Word, line_height, text_width, words_height
 from posformer.latex import tokenize
@@ -126,13 +127,13 @@ def test_maps_lie_on_the_image(tiny_folder):
 
 def test_what_a_model_cannot_write_is_refused(tiny_folder):
     runtime = load_runtime(tiny_folder)
-    with pytest.raises(ExplainError, match=r"mine: \\sum \(token 2\) is not in the vocabulary"):
+    with pytest.raises(PosformerError, match=r"mine: \\sum \(token 2\) is not in the vocabulary"):
         look(runtime, image(), ["x", r"\sum"], name="mine")
-    with pytest.raises(ExplainError, match="no symbols"):
+    with pytest.raises(PosformerError, match="no symbols"):
         look(runtime, image(), [])
     config = tiny_config()
     one_way = replace(config, decoder=replace(config.decoder, directions="forward"))
-    with pytest.raises(ExplainError, match="left to right only"):
+    with pytest.raises(PosformerError, match="left to right only"):
         look(PyTorchRuntime(tiny_model(1, one_way)), image(), TOKENS, "backward")
 
 

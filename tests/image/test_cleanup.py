@@ -8,7 +8,8 @@ import pytest
 from distort import SCENES, Scene, agreement, photograph
 
 from posformer.data import load_ink
-from posformer.image.cleanup import Cleaned, NoInkError, clean, split_lines, split_strokes
+from posformer.errors import NoInkError
+from posformer.image.cleanup import Cleaned, clean, split_lines, split_strokes
 from posformer.image.loading import load_image
 from posformer.image.pen import pen_width, thin
 from posformer.ink.render import render, strokes_in_pixels

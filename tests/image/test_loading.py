@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from posformer.errors import PosformerError
-from posformer.image.loading import MAX_SIDE, ImageError, ImageWarning, load_image
+from posformer.errors import ImageError, PosformerError
+from posformer.image.loading import MAX_SIDE, ImageWarning, load_image
 
 
 @pytest.fixture

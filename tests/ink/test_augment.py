@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from writing import aligned, stroke
 
 from posformer.errors import PosformerError
 from posformer.ink import AlignedInk, RenderStyle
 from posformer.ink.augmentation import StrokeAugmentation
+from writing import aligned, stroke
 
 NONE = StrokeAugmentation().scaled(0)
 EXPRESSION = aligned("a + b ^ { 2 } = c d e")

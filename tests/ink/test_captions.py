@@ -4,10 +4,11 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 import pytest
-from writing import fraction_ink, inkml
 
-from posformer.ink import InkError, caption_of, label_token, read_inkml
+from posformer.errors import InkError
+from posformer.ink import caption_of, label_token, read_inkml
 from posformer.ink.captions import mathml_pieces
+from writing import fraction_ink, inkml
 
 
 def caption(truth: str | None = None, math: str | None = None, **more: object) -> str:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from writing import aligned, fraction_ink, inkml
 
-from posformer.ink import InkError, read_inkml, write_inkml
+from posformer.errors import InkError
+from posformer.ink import read_inkml, write_inkml
+from writing import aligned, fraction_ink, inkml
 
 
 def test_reads_strokes_symbols_truth_and_mathml() -> None:

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from typer.testing import CliRunner
-from writing import aligned, fraction_ink, stroke
 
 from posformer.cli import app
+from posformer.errors import InkError
 from posformer.ink import (
-    RenderError,
     RenderStyle,
     natural_scale,
     read_inkml,
@@ -23,6 +22,7 @@ from posformer.ink import (
     rendered_size,
     strokes_in_pixels,
 )
+from writing import aligned, fraction_ink, stroke
 
 points = st.tuples(st.floats(-500, 500, width=32), st.floats(-500, 500, width=32))
 strokes_of_any_shape = st.lists(
@@ -135,12 +135,12 @@ def test_a_dot_alone_can_be_drawn() -> None:
     "wrong", [{"scale": 0}, {"margin": (-1, 0)}, {"pen_width": 0}, {"thinned": 3}]
 )
 def test_styles_that_make_no_image_are_refused(wrong: dict) -> None:
-    with pytest.raises(RenderError):
+    with pytest.raises(InkError):
         RenderStyle(**wrong)
 
 
 def test_a_image_larger_than_memory_is_refused() -> None:
-    with pytest.raises(RenderError, match="too large"):
+    with pytest.raises(InkError, match="too large"):
         render([stroke((0, 0), (1e6, 1e6))])
 
 
@@ -157,7 +157,7 @@ def test_render_command_names_what_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "a.inkml").write_bytes(fraction_ink())
     arguments = ["render", str(tmp_path / "a.inkml"), str(tmp_path / "a.nothing")]
     result = CliRunner().invoke(app, arguments)
-    assert isinstance(result.exception, RenderError)
+    assert isinstance(result.exception, InkError)
     assert "a.nothing" in str(result.exception)
 
 

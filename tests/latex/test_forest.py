@@ -11,8 +11,8 @@ from expressions import captions
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posformer.errors import LatexError
 from posformer.latex import (
-    LatexError,
     PositionForest,
     complexity,
     draw_forest,

@@ -12,7 +12,8 @@ from expressions import captions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posformer.latex import LatexError, normalize, to_latex
+from posformer.errors import LatexError
+from posformer.latex import normalize, to_latex
 
 # What is typed, and what captions write; lines without an arrow are headings.
 TYPED = r"""

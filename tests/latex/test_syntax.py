@@ -4,7 +4,8 @@ import pytest
 from expressions import captions
 from hypothesis import given
 
-from posformer.latex import LatexError, check, is_valid, normalize
+from posformer.errors import LatexError
+from posformer.latex import check, is_valid, normalize
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posformer.latex import LatexError, UnknownTokenError, Vocabulary
+from posformer.errors import LatexError, UnknownTokenError
+from posformer.latex import Vocabulary
 
 WORDS = ["+", r"\frac", "x", "{", "}"]
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.checkpoint import load_model, save_model, take_weights
-from posformer.models.model_folder import ModelError, open_folder
+from posformer.models.model_folder import open_folder
 from posformer.models.posformer import PosFormer
 from tiny import VOCABULARY, tiny_config, tiny_model
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
 from posformer.models import DecoderConfig, ModelConfig, PositionConfig, RefinementConfig
 from posformer.models.attention import MaskedBatchNorm, Refinement
@@ -196,7 +197,6 @@ def test_every_form_of_the_position_forest_trains_all_its_weights(form: str) -> 
 
 
 def test_widths_that_do_not_divide_are_refused() -> None:
-    from posformer.models import ConfigError
 
     with pytest.raises(ConfigError, match="multiple"):
         PosFormer(ModelConfig(decoder=DecoderConfig(width=30, heads=4)), VOCABULARY)

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
-from posformer.models import ConfigError, ModelConfig, PositionConfig
+from posformer.models import ModelConfig, PositionConfig
 from posformer.models.abm import Abm, mutual_loss
 from posformer.models.base import RecognitionModel, TrainingOutput
 from posformer.models.can import Can

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.posformer import PosFormer
-from posformer.models.public_checkpoint import CheckpointError, load_public_checkpoint
+from posformer.models.public_checkpoint import load_public_checkpoint
 from posformer.runtime.pytorch_runtime import PyTorchStepModel
 from posformer.search import DecodingOptions, Hypothesis, search
 
@@ -171,10 +172,10 @@ def test_comer_checkpoints_have_no_position_part(
 def test_other_files_are_refused_in_words(tmp_path: Path, content: bytes, complaint: str) -> None:
     file = tmp_path / "some.ckpt"
     file.write_bytes(content)
-    with pytest.raises(CheckpointError, match=complaint):
+    with pytest.raises(ModelError, match=complaint):
         load_public_checkpoint(file, Vocabulary(["x"]))
 
 
 def test_another_vocabulary_is_refused(reference: Path) -> None:
-    with pytest.raises(CheckpointError, match="113 words"):
+    with pytest.raises(ModelError, match="113 words"):
         load_public_checkpoint(reference / "posformer_reference_small.ckpt", Vocabulary(["x"]))

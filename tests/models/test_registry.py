@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from posformer.models import ConfigError, DecoderConfig, ModelConfig, OwnDecoderConfig
+from posformer.errors import ConfigError
+from posformer.models import DecoderConfig, ModelConfig, OwnDecoderConfig
 from posformer.models.abm import Abm
 from posformer.models.can import Can
 from posformer.models.checkpoint import load_model, save_model

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from posformer.models import ConfigError
+from posformer.errors import ConfigError
 from posformer.models.model_folder import open_folder
 from posformer.runtime import load_runtime
 from posformer.runtime.calibration import (

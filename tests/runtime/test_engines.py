@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from posformer.data import open_images
+from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models import ModelConfig, RefinementConfig
 from posformer.models.checkpoint import load_model, save_model
-from posformer.models.model_folder import ModelError
 from posformer.models.public_checkpoint import load_public_checkpoint
 from posformer.runtime import decode_images, load_runtime, search_options
 from posformer.runtime import onnx_runtime as onnx_engine

@@ -10,8 +10,9 @@ import torch
 from typer.testing import CliRunner
 
 from posformer.cli import app
+from posformer.errors import ModelError
 from posformer.models.checkpoint import load_model
-from posformer.models.model_folder import ModelError, open_folder
+from posformer.models.model_folder import open_folder
 from posformer.runtime import model_export as export
 from posformer.runtime.model_export import export_model, largest_difference
 from posformer.runtime.onnx_runtime import OnnxRuntime

@@ -5,9 +5,10 @@ import pickle
 import numpy as np
 import pytest
 
+from posformer.errors import DataError
 from posformer.ink.aligned import AlignedInk
 from posformer.latex import tokenize
-from posformer.synthesis.bank import BankError, SymbolBank
+from posformer.synthesis.bank import SymbolBank
 from posformer.synthesis.glyphs import own_bank
 from posformer.synthesis.layout import LayoutStyle, lay_out
 
@@ -69,7 +70,7 @@ def test_what_a_writer_never_wrote_comes_from_others(squared):
 
 
 def test_a_symbol_nobody_wrote_is_named():
-    with pytest.raises(BankError, match=r"no ink for '\\heartsuit'"):
+    with pytest.raises(DataError, match=r"no ink for '\\heartsuit'"):
         own_bank().choose("\\heartsuit", np.random.default_rng(0))
 
 

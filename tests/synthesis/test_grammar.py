@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from posformer.errors import DataError
 from posformer.latex import complexity, encode_forest, tokenize
-from posformer.synthesis.grammar import Grammar, GrammarError
+from posformer.synthesis.grammar import Grammar
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +82,11 @@ def test_captions_that_cannot_be_read_are_left_out():
 
 
 def test_what_cannot_be_drawn_is_told():
-    with pytest.raises(GrammarError, match="no caption"):
+    with pytest.raises(DataError, match="no caption"):
         Grammar.fit([])
-    with pytest.raises(GrammarError, match="only words of the vocabulary"):
+    with pytest.raises(DataError, match="only words of the vocabulary"):
         Grammar.fit([tokenize("a + b")], {"a", "b"})
-    with pytest.raises(GrammarError, match="no nested"):
+    with pytest.raises(DataError, match="no nested"):
         Grammar.fit([tokenize("a + b")]).sample(np.random.default_rng(0), level=1)
-    with pytest.raises(GrammarError, match="level 5 with 1 to 4 tokens"):
+    with pytest.raises(DataError, match="level 5 with 1 to 4 tokens"):
         Grammar.own().sample(np.random.default_rng(0), level=5, max_tokens=4)

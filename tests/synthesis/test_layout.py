@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from posformer.errors import DataError
 from posformer.ink.alignment import inked_places
 from posformer.ink.render import render_aligned, strokes_in_pixels
-from posformer.synthesis.bank import BankError
 from posformer.synthesis.expression import ExpressionError
 from posformer.synthesis.glyphs import own_bank
 from posformer.synthesis.layout import LayoutStyle, lay_out
@@ -202,7 +202,7 @@ def test_all_symbols_come_from_one_hand(bank):
 
 
 def test_a_symbol_without_samples_is_named(bank):
-    with pytest.raises(BankError, match="heartsuit"):
+    with pytest.raises(DataError, match="heartsuit"):
         lay_out(["\\heartsuit"], bank, np.random.default_rng(0))
 
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from posformer.errors import DataError
 from posformer.ink.alignment import inked_places
 from posformer.latex import check, complexity, encode_forest, tokenize
 from posformer.synthesis.grammar import Grammar
 from posformer.synthesis.multiline import ENVIRONMENTS, arrange
-from posformer.synthesis.synthesizer import SynthesisError, Synthesizer
+from posformer.synthesis.synthesizer import Synthesizer
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_expressions_have_no_more_symbols_than_asked(synthesizer):
     rng = np.random.default_rng(5)
     small = replace(synthesizer, max_symbols=10)
     assert all(len(inked_places(small.make(rng).tokens)) <= 10 for _ in range(50))
-    with pytest.raises(SynthesisError, match="no new expression was found with at most 2 symbols"):
+    with pytest.raises(DataError, match="no new expression was found with at most 2 symbols"):
         replace(synthesizer, max_symbols=2).make(rng)
 
 
@@ -128,5 +129,5 @@ def test_letters_and_digits_that_are_not_wanted_give_way_to_wanted_ones():
 
 
 def test_an_environment_that_is_not_known_is_named():
-    with pytest.raises(SynthesisError, match="environment 'itemize': known are Bmatrix, "):
+    with pytest.raises(DataError, match="environment 'itemize': known are Bmatrix, "):
         replace(Synthesizer.own(), environments=("cases", "itemize"))

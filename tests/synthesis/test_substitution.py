@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from writing import aligned
 
 from posformer.errors import PosformerError
 from posformer.ink import AlignedInk
 from posformer.synthesis import GroupBank, SymbolBank, SymbolSubstitution
 from posformer.synthesis.substitution import KINDS, find_groups, fit_symbol
+from writing import aligned
 
 CORPUS = [
     aligned("a b c x y", "letters", "ann"),

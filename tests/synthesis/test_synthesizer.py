@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from posformer.cli import app
 from posformer.data import open_images
 from posformer.data.ink_dataset import InkSampler, load_ink
+from posformer.errors import DataError
 from posformer.ink.alignment import inked_places
 from posformer.ink.inkml import read_inkml
 from posformer.ink.render import render, strokes_in_pixels
 from posformer.latex import Vocabulary, complexity
 from posformer.synthesis.synthesizer import (
-    SynthesisError,
     SynthesisSampler,
     Synthesizer,
     open_synthesizer,
@@ -160,13 +160,13 @@ def test_ranges(text, found):
 
 @pytest.mark.parametrize("text", ["4-1", "a", "1-", "-3", "1-2-3", ""])
 def test_what_is_no_range_is_told(text):
-    with pytest.raises(SynthesisError, match="not a range"):
+    with pytest.raises(DataError, match="not a range"):
         read_range(text)
 
 
 @pytest.mark.parametrize(("name", "split"), [("no/folder.zip", "a"), ("a.zip", "../a")])
 def test_where_nothing_can_be_written_is_told(synthesizer, tmp_path, name, split):
-    with pytest.raises(SynthesisError, match=name if split == "a" else "no name"):
+    with pytest.raises(DataError, match=name if split == "a" else "no name"):
         list(write_set(tmp_path / name, synthesizer, 1, split=split))
     assert not list(tmp_path.iterdir())
 
@@ -186,7 +186,7 @@ def test_a_synthesizer_can_be_sent_to_another_process(synthesizer):
 
 
 def test_no_lines_at_all_is_a_mistake():
-    with pytest.raises(SynthesisError, match="lines"):
+    with pytest.raises(DataError, match="lines"):
         open_synthesizer(lines="0")
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from posformer.latex import UnknownTokenError, Vocabulary
+from posformer.errors import UnknownTokenError
+from posformer.latex import Vocabulary
 from posformer.models import PositionConfig
 from posformer.training.collate import IGNORE, Batch, Collator, Rendered
 

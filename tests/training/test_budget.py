@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
-from posformer.models import ConfigError
 from posformer.training.lightning_module import TrainingModule
 from posformer.training.trainer import train
 from posformer.training.training_config import TrainingConfig, load_config

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from posformer.models import ConfigError, ModelConfig
+from posformer.errors import ConfigError
+from posformer.models import ModelConfig
 from posformer.models.checkpoint import load_model, save_model
 from posformer.models.padding import pad_images
 from posformer.training.batch_stream import BatchStream

@@ -8,12 +8,13 @@ from PIL import Image
 
 from posformer import Recognizer
 from posformer.data import load_ink, open_images
+from posformer.errors import ConfigError
 from posformer.evaluation import evaluate_pairs
 from posformer.evaluation.predict import open_set, predict
 from posformer.image.cleanup import clean, split_lines
 from posformer.ink import natural_scale, render
 from posformer.ink.alignment import in_pixels
-from posformer.models.model_config import ConfigError, ImageConfig
+from posformer.models.model_config import ImageConfig
 from posformer.runtime import load_runtime
 from posformer.search import DecodingOptions
 from posformer.synthesis import lay_out, own_bank

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from posformer.data import open_images
+from posformer.errors import ConfigError
 from posformer.evaluation import evaluate_pairs
 from posformer.models.checkpoint import load_model
 from posformer.runtime import decode_images, load_runtime
 from posformer.search import DecodingOptions
-from posformer.training.lightning_module import TrainingError
 from posformer.training.trainer import train
 from posformer.training.training_config import load_config
 
@@ -116,20 +116,20 @@ def test_a_run_stopped_in_mid_epoch_ends_as_if_it_had_not_been(
 
 def test_a_loss_that_is_no_number_ends_the_run_at_once(tiny_config: Path, tmp_path: Path) -> None:
     config = load_config(tiny_config, ["optimizer.learning_rate=1e30", "optimizer.warmup=0"])
-    with pytest.raises(TrainingError, match=r"loss is (nan|inf) in epoch 0, step \d+.*examples:"):
+    with pytest.raises(ConfigError, match=r"loss is (nan|inf) in epoch 0, step \d+.*examples:"):
         train(config, tmp_path / "run")
 
 
 def test_a_run_that_is_there_is_not_overwritten(tiny_config: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "last.ckpt").write_bytes(b"precious")
-    with pytest.raises(TrainingError, match="resume it"):
+    with pytest.raises(ConfigError, match="resume it"):
         train(load_config(tiny_config), tmp_path / "run")
     assert (tmp_path / "run" / "last.ckpt").read_bytes() == b"precious"
 
 
 def test_there_must_be_something_to_resume(tiny_config: Path, tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="nothing to resume"):
+    with pytest.raises(ConfigError, match="nothing to resume"):
         train(load_config(tiny_config), tmp_path / "run", resume=True)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from posformer.models import ConfigError
+from posformer.errors import ConfigError
 from posformer.training.training_config import TrainingConfig, load_config
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))

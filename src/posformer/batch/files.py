@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from posformer.recognizer import Recognition, Recognizer
 
 __all__ = [
-    "FileError",
     "Format",
     "Found",
     "ResultWriter",
@@ -36,10 +35,6 @@ SUFFIXES = frozenset(f".{name}" for name in (*_IMAGES.split(), "inkml"))
 
 Format = Literal["text", "json", "csv"]
 Found = tuple[str, str | BinaryIO | PosformerError]  # what to call it, and what to read
-
-
-class FileError(PosformerError):
-    """A file or folder that cannot be used."""
 
 
 def recognize_files(
@@ -163,9 +158,9 @@ def _below(folder: str) -> Iterator[Found]:
                 yield (path := str(Path(place, name))), path
     for problem in problems:
         path = str(problem.filename)
-        yield path, FileError(f"{path}: {problem.strerror}")
+        yield path, PosformerError(f"{path}: {problem.strerror}")
     if empty and not problems:
-        yield folder, FileError(f"{folder}: there are no images and no InkML in this folder")
+        yield folder, PosformerError(f"{folder}: there are no images and no InkML in this folder")
 
 
 class ResultWriter:
@@ -230,7 +225,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
     there before stays as it was.
 
     Raises:
-        FileError: If the file cannot be written.
+        PosformerError: If the file cannot be written.
     """
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -241,7 +236,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         try:
             stream = stack.enter_context(_file(path))
         except OSError as error:
-            raise FileError(f"{path}: {error.strerror or error}") from error
+            raise PosformerError(f"{path}: {error.strerror or error}") from error
         yield stream
 
 

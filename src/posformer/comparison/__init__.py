@@ -1,6 +1,6 @@
 """Several configs at one budget, as the paper's tables have them. Needs the extra `train`."""
 
-from posformer.comparison.candidates import ComparisonError, Contender, gather
+from posformer.comparison.candidates import Contender, gather
 from posformer.comparison.comparison_plot import draw_plot
 from posformer.comparison.comparison_report import write_report
 from posformer.comparison.comparison_table import Gain, Measure, Row, make_rows, markdown
@@ -8,7 +8,6 @@ from posformer.comparison.runs import Benchmark, Result, run_all
 
 __all__ = [
     "Benchmark",
-    "ComparisonError",
     "Contender",
     "Gain",
     "Measure",

@@ -5,18 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from posformer.errors import PosformerError
+from posformer.errors import ConfigError, PosformerError
 from posformer.models.model_folder import open_folder
 from posformer.training.datasets import Examples, open_examples
 from posformer.training.frozen_encoder import FrozenEncoder
 from posformer.training.lightning_module import TrainingModule
 from posformer.training.training_config import TrainingConfig, load_config
 
-__all__ = ["ComparisonError", "Contender", "gather"]
-
-
-class ComparisonError(PosformerError):
-    """Things that cannot be compared."""
+__all__ = ["Contender", "gather"]
 
 
 @dataclass(frozen=True)
@@ -57,11 +53,11 @@ def gather(
             `baseline`, or else the config that differs from it in nothing but the position forest.
     """
     if minutes is not None and epochs is not None:
-        raise ComparisonError("a budget is in minutes or in epochs, not in both")
+        raise ConfigError("a budget is in minutes or in epochs, not in both")
     found = [_contender(path, changes) for path in paths]
     found = [_with_budget(one, minutes, epochs, threads) for one in found]
     if not found:
-        raise ComparisonError("there is nothing to compare")
+        raise ConfigError("there is nothing to compare")
     _check_names(found)
     _check_trainable(found)
     return [replace(one, baseline=_baseline_of(one, found, baseline)) for one in found]
@@ -77,7 +73,7 @@ def _contender(path: Path, changes: Sequence[str]) -> Contender:
         return Contender(path.resolve().name, model=path)
     if path.suffix == ".ckpt":
         if not path.exists():
-            raise ComparisonError(f"{path}: no such checkpoint")
+            raise ConfigError(f"{path}: no such checkpoint")
         return Contender(path.stem, model=path)
     wanted = load_config(path, list(changes))
     return Contender(wanted.name, wanted)
@@ -103,9 +99,9 @@ def _check_names(contenders: Sequence[Contender]) -> None:
     names = [one.name for one in contenders]
     for name in names:
         if names.count(name) > 1:
-            raise ComparisonError(f"{name}: is the name of {names.count(name)} that are compared")
+            raise ConfigError(f"{name}: is the name of {names.count(name)} that are compared")
         if Path(name).name != name:
-            raise ComparisonError(f"{name}: a name must be fit for a folder")
+            raise ConfigError(f"{name}: a name must be fit for a folder")
 
 
 def _check_trainable(contenders: Sequence[Contender]) -> None:
@@ -120,7 +116,7 @@ def _check_trainable(contenders: Sequence[Contender]) -> None:
             opened[key] = examples = opened.get(key) or open_examples(*key)
             TrainingModule(config, examples.vocabulary, len(examples.train))
         except PosformerError as error:
-            raise ComparisonError(f"{one.name}: {error}") from error
+            raise ConfigError(f"{one.name}: {error}") from error
 
 
 def _baseline_of(
@@ -130,7 +126,7 @@ def _baseline_of(
     named = for_all or (one.config.baseline if one.config else None)
     if named is not None:
         if named not in names:
-            raise ComparisonError(f"{named}: the baseline of {one.name} is not compared")
+            raise ConfigError(f"{named}: the baseline of {one.name} is not compared")
         return named if named != one.name else None
     if one.config is None or one.config.model.position is None:
         return None

@@ -12,15 +12,10 @@ from typing import Any
 import numpy as np
 
 from posformer.atomic import atomic_write
-from posformer.comparison.candidates import ComparisonError, Contender
+from posformer.comparison.candidates import Contender
 from posformer.data import list_splits
-from posformer.errors import PosformerError
-from posformer.evaluation import (
-    EvaluationError,
-    edit_distances,
-    read_predictions,
-    write_predictions,
-)
+from posformer.errors import ConfigError, DataError, PosformerError
+from posformer.evaluation import edit_distances, read_predictions, write_predictions
 from posformer.evaluation.predict import EvaluationSet, open_set, predict_watched
 from posformer.models.checkpoint import read_checkpoint
 from posformer.runtime.decoding import search_options
@@ -51,7 +46,7 @@ class Benchmark:
                 return cls(data.images, data.validation, **options)
             if data.ink is not None:
                 return cls(data.ink, data.validation, data.train, **options)
-        raise ComparisonError("no config names data to measure on; name some with --data")
+        raise ConfigError("no config names data to measure on; name some with --data")
 
     def open(self) -> EvaluationSet:
         """The expressions."""
@@ -94,7 +89,7 @@ def run_all(
         What was measured; or, for a contender that fails, why. The others have their turn still.
 
     Raises:
-        ComparisonError: Before anything is trained, if a run that is there has other settings.
+        ConfigError: Before anything is trained, if a run that is there has other settings.
     """
     trials = [
         (one, seed) for seed in range(seeds) for one in contenders if seed == 0 or one.model is None
@@ -107,7 +102,7 @@ def run_all(
             model = one.model or _trained(one, seed, output)
             yield _measured(one, seed, model, benchmark, examples, output, threads)
         except PosformerError as error:
-            yield ComparisonError(f"{one.name}, seed {seed}: {error}")
+            yield ConfigError(f"{one.name}, seed {seed}: {error}")
 
 
 def _run_folder(one: Contender, seed: int, output: Path) -> Path:
@@ -131,7 +126,7 @@ def _check_settings(one: Contender, seed: int, output: Path) -> None:
         return
     other = [key for key in wanted["config"] if began["config"].get(key) != wanted["config"][key]]
     what = ", ".join(other) or "encoder"
-    raise ComparisonError(f"{folder}: began with other settings ({what}); name another --output")
+    raise ConfigError(f"{folder}: began with other settings ({what}); name another --output")
 
 
 def _plain(values: Any) -> Any:
@@ -172,7 +167,7 @@ def _measured(
         atomic_write(about, json.dumps(known, indent=2))
     predictions = read_predictions(file)
     if [one.name for one in predictions] != examples.names:
-        raise EvaluationError(f"{file}: does not hold the expressions of {benchmark.data}")
+        raise DataError(f"{file}: does not hold the expressions of {benchmark.data}")
     distances = edit_distances(examples.captions, [one.prediction for one in predictions])
     return Result(one.name, seed, distances, known["parameters"], known["speed"], known["minutes"])
 

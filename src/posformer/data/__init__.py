@@ -11,19 +11,16 @@ from posformer.data.image_dataset import (
     open_images,
 )
 from posformer.data.ink_dataset import InkSample, InkSampler, drop_known_texts, load_ink
-from posformer.data.packing import PackingError, pack_batches, shard, step_share, valid_share
+from posformer.data.packing import pack_batches, shard, step_share, valid_share
 from posformer.data.sampling import Sample, Sampler
-from posformer.data.storage import DataError
 
 __all__ = [
-    "DataError",
     "Example",
     "ImageDataset",
     "ImageSample",
     "ImageSampler",
     "InkSample",
     "InkSampler",
-    "PackingError",
     "Polarity",
     "Problem",
     "Sample",

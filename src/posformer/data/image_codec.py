@@ -7,8 +7,9 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from posformer.data.storage import DataError, Files
-from posformer.image.loading import ImageError, load_image
+from posformer.data.storage import Files
+from posformer.errors import DataError, ImageError
+from posformer.image.loading import load_image
 
 __all__ = ["Polarity", "decode_image", "read_size"]
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from posformer.data.image_codec import Polarity, decode_image, read_size
 from posformer.data.splits import IMAGE_SUFFIXES, Split, find_splits, pick_split
-from posformer.data.storage import DataError, Files, open_files
+from posformer.data.storage import Files, open_files
+from posformer.errors import DataError
 from posformer.image.sizing import ink_box
 from posformer.ink.render import resample
 from posformer.latex import split_caption
 
 __all__ = [
-    "DataError",
     "Example",
     "ImageDataset",
     "ImageSample",

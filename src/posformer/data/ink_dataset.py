@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from posformer.data.storage import DataError, Files, open_files
+from posformer.data.storage import Files, open_files
+from posformer.errors import DataError, InkError
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.alignment import align
 from posformer.ink.augmentation import StrokeAugmentation
 from posformer.ink.captions import caption_of
-from posformer.ink.inkml import InkError, read_inkml
+from posformer.ink.inkml import read_inkml
 from posformer.ink.render import RenderStyle, render_aligned, rendered_size
 from posformer.synthesis.substitution import SymbolSubstitution
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posformer.errors import PosformerError
+from posformer.errors import DataError
 
-__all__ = ["CELL", "PackingError", "pack_batches", "shard", "step_share", "valid_share"]
+__all__ = ["CELL", "pack_batches", "shard", "step_share", "valid_share"]
 
 CELL = 16
 """Pixels, in height and in width, that become one cell of the encoder's map."""
@@ -23,10 +23,6 @@ _LENGTH_WEIGHT = 0.5
 # A part that needs more batches than this is halved; a smaller one gives up one full batch at a
 # time, because halving would leave batches half empty.
 _HALVE_ABOVE = 4
-
-
-class PackingError(PosformerError):
-    """The examples cannot be sharded as asked."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ def pack_batches(
         by itself is alone in its batch.
     """
     if min(max_pixels, max_images, max_cells_steps or 1) < 1:
-        raise PackingError("the limits of a batch must be at least 1")
+        raise DataError("the limits of a batch must be at least 1")
     limits = _Limits(max_pixels, max_images, max_cells_steps or np.inf)
     padded = _padded(sizes)
     spread = np.log(padded) * (1.0, 1.0, _LENGTH_WEIGHT)
@@ -161,13 +157,13 @@ def shard(batches: Sequence[np.ndarray], rank: int, world: int) -> list[np.ndarr
         The batches of this rank, in order.
 
     Raises:
-        PackingError: When there are fewer examples than processes.
+        DataError: When there are fewer examples than processes.
     """
     if not 0 <= rank < world:
-        raise PackingError(f"rank {rank} is not one of {world} processes")
+        raise DataError(f"rank {rank} is not one of {world} processes")
     examples = sum(len(batch) for batch in batches)
     if examples < world:
-        raise PackingError(f"{examples} examples cannot be sharded to {world} processes")
+        raise DataError(f"{examples} examples cannot be sharded to {world} processes")
     wanted = min(-(-len(batches) // world), examples // world) * world
     even = _halve_largest(batches, wanted)
     return _join_smallest(even, wanted)[rank::world]

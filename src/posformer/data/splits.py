@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from posformer.data.storage import DataError, Files
+from posformer.data.storage import Files
+from posformer.errors import DataError
 
 __all__ = ["Split", "find_splits", "pick_split"]
 

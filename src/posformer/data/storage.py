@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from posformer.errors import PosformerError
+from posformer.errors import DataError
 
-__all__ = ["DataError", "Files", "FolderFiles", "ZipFiles", "open_files"]
+__all__ = ["Files", "FolderFiles", "ZipFiles", "open_files"]
 
 # What zipfile raises for members that are damaged, encrypted or packed in a way it does not know.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
-
-
-class DataError(PosformerError):
-    """A data set is not as it should be; the text names file, line and token where it can."""
 
 
 @dataclass(frozen=True)

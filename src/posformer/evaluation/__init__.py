@@ -2,13 +2,7 @@
 
 from posformer.evaluation.error_kinds import ErrorCounts, Mistake, count_errors, find_mistake
 from posformer.evaluation.label_graphs import label_graph, write_label_graphs
-from posformer.evaluation.metrics import (
-    EvaluationError,
-    Row,
-    Scores,
-    edit_distances,
-    evaluate_pairs,
-)
+from posformer.evaluation.metrics import Row, Scores, edit_distances, evaluate_pairs
 from posformer.evaluation.paired import Comparison, compare
 from posformer.evaluation.predictions import (
     Prediction,
@@ -36,7 +30,6 @@ __all__ = [
     "Comparison",
     "Confusion",
     "ErrorCounts",
-    "EvaluationError",
     "Intervals",
     "Mistake",
     "Pair",

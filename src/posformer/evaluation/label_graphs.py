@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posformer.atomic import atomic_write
-from posformer.evaluation.metrics import EvaluationError
+from posformer.errors import DataError
 from posformer.evaluation.predictions import Prediction
 from posformer.latex.commands import COMMANDS
 from posformer.latex.grammar import LOWER, SUBSTRUCTURES, UPPER
@@ -98,19 +98,19 @@ def write_label_graphs(
         The two folders.
 
     Raises:
-        EvaluationError: When a truth is no expression, or two names become the same file.
+        DataError: When a truth is no expression, or two names become the same file.
     """
     truths, guesses = Path(folder) / "truth", Path(folder) / "prediction"
     written: set[str] = set()
     for one in predictions:
         file = re.sub(r"[^\w.-]+", "_", one.name) + ".lg"
         if file in written:
-            raise EvaluationError(f"{one.name}: another expression has the label graph {file}")
+            raise DataError(f"{one.name}: another expression has the label graph {file}")
         written.add(file)
         try:
             atomic_write(truths / file, _graph_text(one.name, one.truth))
         except ExpressionError as error:
-            raise EvaluationError(f"{one.name}: the truth has no label graph: {error}") from error
+            raise DataError(f"{one.name}: the truth has no label graph: {error}") from error
         try:
             text = _graph_text(one.name, one.prediction)
         except ExpressionError as error:

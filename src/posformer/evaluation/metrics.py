@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from posformer.errors import PosformerError
+from posformer.errors import DataError
 from posformer.latex import encode_forest, is_valid
 
 __all__ = [
-    "EvaluationError",
     "Row",
     "Scores",
     "edit_distances",
@@ -27,10 +26,6 @@ __all__ = [
 
 _LENGTH_STEP = 10
 _NORMAL_95 = 1.959964  # quantile of the normal distribution for a 95 % interval
-
-
-class EvaluationError(PosformerError):
-    """There is nothing that could be measured."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +96,7 @@ def evaluate_pairs(truths: Sequence[Sequence[str]], predictions: Sequence[Sequen
         predictions: What was predicted for each of them, as tokens; may be empty.
 
     Raises:
-        EvaluationError: When there is nothing to measure or a true expression has no tokens.
+        DataError: When there is nothing to measure or a true expression has no tokens.
     """
     _check(truths, predictions)
     distances = edit_distances(truths, predictions)
@@ -124,12 +119,12 @@ def evaluate_pairs(truths: Sequence[Sequence[str]], predictions: Sequence[Sequen
 
 def _check(truths: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> None:
     if len(truths) != len(predictions):
-        raise EvaluationError(f"{len(truths)} expressions but {len(predictions)} predictions")
+        raise DataError(f"{len(truths)} expressions but {len(predictions)} predictions")
     if not truths:
-        raise EvaluationError("there are no expressions to evaluate")
+        raise DataError("there are no expressions to evaluate")
     for number, truth in enumerate(truths, start=1):
         if not truth:
-            raise EvaluationError(f"expression {number} has no tokens")
+            raise DataError(f"expression {number} has no tokens")
 
 
 def edit_distances(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from posformer.evaluation.metrics import EvaluationError
+from posformer.errors import DataError
 from posformer.evaluation.predictions import Prediction
 from posformer.evaluation.significance import Interval, bootstrap_difference, mcnemar
 
@@ -64,17 +64,17 @@ def compare(predictions: Sequence[Prediction], others: Sequence[Prediction]) -> 
     """Compare two models expression by expression; these are matched by their names.
 
     Raises:
-        EvaluationError: When a name stands twice, has another truth in the other set, or no
+        DataError: When a name stands twice, has another truth in the other set, or no
             expression is in both.
     """
     first, second = _by_name(predictions), _by_name(others)
     common = [name for name in first if name in second]
     if not common:
-        raise EvaluationError("the two sets of predictions have no expression in common")
+        raise DataError("the two sets of predictions have no expression in common")
     own, other = [first[name] for name in common], [second[name] for name in common]
     for a, b in zip(own, other, strict=True):
         if a.truth != b.truth:
-            raise EvaluationError(f"{a.name}: the two sets of predictions have different truths")
+            raise DataError(f"{a.name}: the two sets of predictions have different truths")
     right, right_there = [a.is_right for a in own], [b.is_right for b in other]
     gained = sum(a and not b for a, b in zip(right, right_there, strict=True))
     lost = sum(b and not a for a, b in zip(right, right_there, strict=True))
@@ -92,6 +92,6 @@ def _by_name(predictions: Sequence[Prediction]) -> dict[str, Prediction]:
     found: dict[str, Prediction] = {}
     for one in predictions:
         if one.name in found:
-            raise EvaluationError(f"{one.name}: stands twice among the predictions")
+            raise DataError(f"{one.name}: stands twice among the predictions")
         found[one.name] = one
     return found

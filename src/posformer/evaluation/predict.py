@@ -8,7 +8,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from posformer.data import DataError, drop_known_texts, list_splits, load_ink, open_images
+from posformer.data import drop_known_texts, list_splits, load_ink, open_images
+from posformer.errors import DataError
 from posformer.evaluation.predictions import Prediction
 from posformer.ink import render
 from posformer.runtime import Calibration, Runtime, confidences, decode_images

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from posformer.atomic import atomic_write
-from posformer.evaluation.metrics import EvaluationError, Scores
+from posformer.errors import DataError
+from posformer.evaluation.metrics import Scores
 
 __all__ = ["Prediction", "read_predictions", "write_predictions", "write_scores"]
 
@@ -39,12 +40,12 @@ def read_predictions(path: str | os.PathLike[str]) -> list[Prediction]:
     """Read what `write_predictions` wrote.
 
     Raises:
-        EvaluationError: When the file is missing or a line is not a prediction; names the line.
+        DataError: When the file is missing or a line is not a prediction; names the line.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise EvaluationError(f"{path}: cannot be read: {error}") from error
+        raise DataError(f"{path}: cannot be read: {error}") from error
     rows = enumerate(text.split("\n"), start=1)
     return [_as_prediction(row, f"{path} line {line}") for line, row in rows if row.strip()]
 
@@ -76,6 +77,6 @@ def _as_prediction(row: str, place: str) -> Prediction:
             confidence=None if confidence is None else float(confidence),
         )
     except KeyError as error:
-        raise EvaluationError(f"{place}: has no {error}") from error
+        raise DataError(f"{place}: has no {error}") from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise EvaluationError(f"{place}: not a prediction: {error}") from error
+        raise DataError(f"{place}: not a prediction: {error}") from error

@@ -67,7 +67,7 @@ def write_report(
         The page's path. The same input gives the same bytes.
 
     Raises:
-        EvaluationError: When there is nothing to report.
+        DataError: When there is nothing to report.
     """
     page = report_page(predictions, find_image, comparison, options)
     path = Path(folder) / "index.html"

@@ -1,6 +1,6 @@
 """Where models look while they write; needs no PyTorch."""
 
-from posformer.explain.attention_maps import ExplainError, LayerLook, Looking, coverage, look
+from posformer.explain.attention_maps import LayerLook, Looking, coverage, look
 from posformer.explain.explain import Explained, explain
 
-__all__ = ["ExplainError", "Explained", "LayerLook", "Looking", "coverage", "explain", "look"]
+__all__ = ["Explained", "LayerLook", "Looking", "coverage", "explain", "look"]

@@ -7,21 +7,17 @@ from typing import Literal
 import cv2
 import numpy as np
 
-from posformer.errors import PosformerError
+from posformer.errors import PosformerError, UnknownTokenError
 from posformer.image.sizing import at_working_size
-from posformer.latex import UnknownTokenError, Vocabulary
+from posformer.latex import Vocabulary
 from posformer.models.model_config import DecoderConfig
 from posformer.runtime.engine import Attentive, LayerAttention, Runtime
 
-__all__ = ["Direction", "ExplainError", "LayerLook", "Looking", "coverage", "look"]
+__all__ = ["Direction", "LayerLook", "Looking", "coverage", "look"]
 
 Direction = Literal["forward", "backward"]
 
 _CELL = 16  # pixels a cell of the feature map, in both directions
-
-
-class ExplainError(PosformerError):
-    """What was asked for cannot be shown."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +72,12 @@ def look(
         name: what to call the model.
 
     Raises:
-        ExplainError: If the model cannot write in this direction, or not all of the tokens.
+        PosformerError: If the model cannot write in this direction, or not all of the tokens.
     """
     if not tokens:
-        raise ExplainError(f"{name}: there are no symbols to look for")
+        raise PosformerError(f"{name}: there are no symbols to look for")
     if direction == "backward" and runtime.config.decoder.directions == "forward":
-        raise ExplainError(f"{name}: this model writes from left to right only")
+        raise PosformerError(f"{name}: this model writes from left to right only")
     size = runtime.config.image
     sized = at_working_size(image, size.scale, size.margin, size.max_pixels)
     grid = -(-sized.shape[0] // _CELL), -(-sized.shape[1] // _CELL)
@@ -112,7 +108,7 @@ def _sequence(
     try:
         return np.array([start, *words.encode(tokens)], np.int64)
     except UnknownTokenError as error:
-        raise ExplainError(f"{name}: {error}") from error
+        raise PosformerError(f"{name}: {error}") from error
 
 
 def _word(words: Vocabulary, index: int) -> str:

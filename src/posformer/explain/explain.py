@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from posformer.errors import PosformerError
-from posformer.explain.attention_maps import Direction, ExplainError, LayerLook, Looking, look
+from posformer.explain.attention_maps import Direction, LayerLook, Looking, look
 from posformer.explain.figures import (
     animate,
     draw_frames,
@@ -76,7 +76,9 @@ def explain(
         readings = [one.read(formula, beam) for one in models]
         tokens = readings[0] if wanted is None else wanted
         if not tokens:
-            raise ExplainError(f"{fspath(image)}: nothing was read; say with --latex what to write")
+            raise PosformerError(
+                f"{fspath(image)}: nothing was read; say with --latex what to write"
+            )
         lookings = [one.look(formula, tokens, direction) for one in models]
         sections.append(_write(folder, place, lookings, readings, to_latex(tokens)))
     notes = tuple(note for one in models for note in one.notes)

@@ -10,12 +10,12 @@ from itertools import pairwise
 import cv2
 import numpy as np
 
-from posformer.image.loading import ImageError
+from posformer.errors import NoInkError
 from posformer.image.paper import Contrast, erase_ruling, measure_contrast
 from posformer.image.pen import pen_width, thin
 from posformer.ink.render import render
 
-__all__ = ["Cleaned", "NoInkError", "clean", "split_lines", "split_strokes"]
+__all__ = ["Cleaned", "clean", "split_lines", "split_strokes"]
 
 # CROHME's images, which the model was trained on.
 SYMBOL_HEIGHT = 29.5  # median over them of the mean height of connected ink, without the pen's
@@ -36,10 +36,6 @@ LARGEST_IMAGE = 2_000_000  # pixels of what is handed to the model
 
 
 Band = tuple[int, int]  # rows of an image: the first, and the one behind the last
-
-
-class NoInkError(ImageError):
-    """An image on which nothing is written."""
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,11 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL import TiffImagePlugin as _tiff  # noqa: F401
 from PIL import WebPImagePlugin as _webp  # noqa: F401
 
-from posformer.errors import PosformerError
+from posformer.errors import ImageError
 
 __all__ = [
     "MAX_PIXELS",
     "MAX_SIDE",
-    "ImageError",
     "ImageInput",
     "ImageWarning",
     "load_image",
@@ -36,10 +35,6 @@ _FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "GIF", "WEBP", "PPM")
 _ONE_IMAGE_IN_MANY_FRAMES = ("MPO",)  # phones put a preview behind the photograph
 
 ImageInput = str | PathLike[str] | bytes | BinaryIO | Image.Image | np.ndarray
-
-
-class ImageError(PosformerError):
-    """An image that cannot be read; the text says which and why."""
 
 
 class ImageWarning(UserWarning):

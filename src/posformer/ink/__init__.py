@@ -3,9 +3,8 @@
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.alignment import align, inked_places
 from posformer.ink.captions import caption_of, label_token
-from posformer.ink.inkml import Ink, InkError, MathNode, Symbol, read_inkml, write_inkml
+from posformer.ink.inkml import Ink, MathNode, Symbol, read_inkml, write_inkml
 from posformer.ink.render import (
-    RenderError,
     RenderStyle,
     natural_scale,
     render,
@@ -19,9 +18,7 @@ from posformer.ink.render import (
 __all__ = [
     "AlignedInk",
     "Ink",
-    "InkError",
     "MathNode",
-    "RenderError",
     "RenderStyle",
     "Symbol",
     "align",

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
+from posformer.errors import InkError
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.captions import Piece, label_token, mathml_pieces
-from posformer.ink.inkml import Ink, InkError
+from posformer.ink.inkml import Ink
 from posformer.ink.render import strokes_in_pixels
 from posformer.latex import fence_of, is_structure
 

@@ -11,17 +11,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from posformer.errors import PosformerError
+from posformer.errors import ConfigError
 from posformer.ink.aligned import AlignedInk, bounds
 from posformer.ink.render import RenderStyle
 
 __all__ = ["StrokeAugmentation"]
 
 _WAVES = 4
-
-
-class AugmentError(PosformerError):
-    """A setting that no hand could follow."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +46,9 @@ class StrokeAugmentation:
         values = {name: value for name, value in vars(self).items() if name != "wavelength"}
         for name, value in values.items():
             if not value >= 0:
-                raise AugmentError(f"{name} {value} of the stroke augmentation is below 0")
+                raise ConfigError(f"{name} {value} of the stroke augmentation is below 0")
         if not 0 < self.wavelength[0] <= self.wavelength[1]:
-            raise AugmentError(f"wavelength {self.wavelength} is not (shortest, longest) above 0")
+            raise ConfigError(f"wavelength {self.wavelength} is not (shortest, longest) above 0")
 
     def scaled(self, strength: float) -> StrokeAugmentation:
         """The same with all variation multiplied: 0 for none, 1 for this, more for more."""

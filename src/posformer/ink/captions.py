@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from posformer.ink.inkml import Ink, InkError, MathNode
-from posformer.latex import LatexError, normalize, tokenize
+from posformer.errors import InkError, LatexError
+from posformer.ink.inkml import Ink, MathNode
+from posformer.latex import normalize, tokenize
 
 __all__ = ["Piece", "caption_of", "label_token", "mathml_pieces"]
 

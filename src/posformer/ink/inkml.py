@@ -13,12 +13,11 @@ import defusedxml.ElementTree as SafeXml
 import numpy as np
 from defusedxml.common import DefusedXmlException
 
-from posformer.errors import PosformerError
+from posformer.errors import InkError
 from posformer.ink.aligned import AlignedInk
 
 __all__ = [
     "Ink",
-    "InkError",
     "MathNode",
     "Symbol",
     "read_inkml",
@@ -35,10 +34,6 @@ MAX_DEPTH = 400
 # MathWriting keeps what was asked for under "label"; CROHME calls it "truth". The normalized label
 # is the better caption where there are both.
 _TRUTH_TYPES = ("normalizedLabel", "truth", "label")
-
-
-class InkError(PosformerError):
-    """Ink that cannot be read or used; the text names file and element."""
 
 
 @dataclass(frozen=True)

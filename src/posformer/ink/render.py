@@ -15,12 +15,11 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from posformer.errors import PosformerError
+from posformer.errors import InkError
 from posformer.image.pen import thin
 from posformer.ink.aligned import AlignedInk, bounds
 
 __all__ = [
-    "RenderError",
     "RenderStyle",
     "natural_scale",
     "render",
@@ -35,10 +34,6 @@ STROKE_HEIGHT = 28
 """Mean height in pixels of the strokes of a CROHME image."""
 
 MAX_PIXELS = 2**26
-
-
-class RenderError(PosformerError):
-    """Ink that cannot be drawn."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +51,13 @@ class RenderStyle:
 
     def __post_init__(self) -> None:
         if not 0 < self.scale <= 16:
-            raise RenderError(f"scale {self.scale} is not above 0 and at most 16")
+            raise InkError(f"scale {self.scale} is not above 0 and at most 16")
         if min(self.margin) < 0 or max(self.margin) > 10_000:
-            raise RenderError(f"margin {self.margin} is not within 0 and 10000")
+            raise InkError(f"margin {self.margin} is not within 0 and 10000")
         if not 1 <= self.pen_width <= 64:
-            raise RenderError(f"pen width {self.pen_width} is not within 1 and 64")
+            raise InkError(f"pen width {self.pen_width} is not within 1 and 64")
         if not 0 <= self.thinned < self.pen_width:
-            raise RenderError(f"{self.thinned} layers are no part of a pen of {self.pen_width}")
+            raise InkError(f"{self.thinned} layers are no part of a pen of {self.pen_width}")
 
 
 CROHME_STYLE = RenderStyle()
@@ -139,7 +134,7 @@ def _full_size(low: np.ndarray, high: np.ndarray, style: RenderStyle) -> tuple[i
     """Height and width before resampling, for pixels from `low` to `high`."""
     width, height = high - low + style.pen_width + sum(style.margin)
     if not height * width <= MAX_PIXELS:
-        raise RenderError(f"an image of {width:.0f} x {height:.0f} pixels is too large")
+        raise InkError(f"an image of {width:.0f} x {height:.0f} pixels is too large")
     return int(height), int(width)
 
 
@@ -246,10 +241,10 @@ def save_image(image: np.ndarray, path: str | os.PathLike[str]) -> None:
     """Write an image, uint8 (height, width), in the format its name ends with.
 
     Raises:
-        RenderError: When the format is unknown or the file cannot be written; names the file.
+        InkError: When the format is unknown or the file cannot be written; names the file.
     """
     try:
         Image.fromarray(image).save(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise RenderError(f"{os.fspath(path)}: {reason}") from error
+        raise InkError(f"{os.fspath(path)}: {reason}") from error

@@ -1,6 +1,5 @@
 """Mathematical text: tokens, normalizer, vocabulary, position forest."""
 
-from posformer.latex.errors import LatexError, UnknownTokenError
 from posformer.latex.forest import (
     LETTER_CODES,
     PositionForest,
@@ -25,9 +24,7 @@ from posformer.latex.vocabulary import Vocabulary
 __all__ = [
     "LETTER_CODES",
     "STRUCTURE_TOKENS",
-    "LatexError",
     "PositionForest",
-    "UnknownTokenError",
     "Vocabulary",
     "check",
     "complexity",

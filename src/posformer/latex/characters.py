@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
-from posformer.latex.errors import LatexError
+from posformer.errors import LatexError
 from posformer.latex.tokens import Lexeme, scan
 
 _NAMED = r"""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from posformer.latex.errors import LatexError
+from posformer.errors import LatexError
 from posformer.latex.grammar import LOWER, MAIN, SUBSTRUCTURES, UPPER, Substructure
 from posformer.latex.tokens import ENVIRONMENT
 

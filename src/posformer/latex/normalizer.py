@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
+from posformer.errors import LatexError
 from posformer.latex import characters
 from posformer.latex.commands import (
     COLUMN_SPECS,
@@ -27,7 +28,6 @@ from posformer.latex.commands import (
     SYNONYMS,
     Command,
 )
-from posformer.latex.errors import LatexError
 from posformer.latex.tokens import ENVIRONMENT, Lexeme
 
 _PRIME = r"\prime"

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from posformer.errors import LatexError
 from posformer.latex.commands import COMMANDS, FUNCTIONS, LIMIT_OPERATORS
-from posformer.latex.errors import LatexError
 from posformer.latex.grammar import SUBSTRUCTURES
 from posformer.latex.tokens import ENVIRONMENT
 

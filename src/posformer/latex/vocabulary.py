@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from posformer.atomic import atomic_write
-from posformer.latex.errors import LatexError, UnknownTokenError
+from posformer.errors import LatexError, UnknownTokenError
 
 _SPECIAL = ("<pad>", "<sos>", "<eos>")
 

@@ -4,7 +4,6 @@ Only the settings are imported here; the networks need PyTorch and are imported 
 """
 
 from posformer.models.model_config import (
-    ConfigError,
     CountingDecoderConfig,
     DecoderConfig,
     EncoderConfig,
@@ -18,7 +17,6 @@ from posformer.models.model_config import (
 )
 
 __all__ = [
-    "ConfigError",
     "CountingDecoderConfig",
     "DecoderConfig",
     "EncoderConfig",

@@ -10,16 +10,12 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor
 
+from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
 from posformer.models.base import SummedLoss, TrainingOutput
 from posformer.models.dwap import Dwap
 from posformer.models.encoder import Features
-from posformer.models.model_config import (
-    ConfigError,
-    ModelConfig,
-    MutualDecoderConfig,
-    RecurrentDecoderConfig,
-)
+from posformer.models.model_config import ModelConfig, MutualDecoderConfig, RecurrentDecoderConfig
 from posformer.models.recurrent import RecurrentDecoder
 
 __all__ = ["Abm", "mutual_loss"]

@@ -11,11 +11,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
 from posformer.models.legacy import current_checkpoint
 from posformer.models.model_config import ModelConfig
-from posformer.models.model_folder import ModelError, ModelFolder, open_folder, write_folder
+from posformer.models.model_folder import ModelFolder, open_folder, write_folder
 from posformer.models.registry import create_model
 
 __all__ = ["load_model", "read_checkpoint", "save_model", "take_weights"]

@@ -6,12 +6,11 @@ from typing import Any, Literal, TypeVar
 
 import dacite
 
-from posformer.errors import PosformerError
+from posformer.errors import ConfigError
 from posformer.latex import is_structure
 from posformer.models.legacy import current_model_settings
 
 __all__ = [
-    "ConfigError",
     "CountingDecoderConfig",
     "DecoderConfig",
     "EncoderConfig",
@@ -27,10 +26,6 @@ __all__ = [
 
 Directions = Literal["both", "forward"]  # left to right only, or right to left as well
 _Kind = TypeVar("_Kind")
-
-
-class ConfigError(PosformerError):
-    """A setting that is unknown, missing or of the wrong kind."""
 
 
 @dataclass(frozen=True)

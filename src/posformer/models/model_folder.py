@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posformer.errors import PosformerError
-from posformer.latex import LatexError, Vocabulary
-from posformer.models.model_config import ConfigError, ModelConfig
+from posformer.errors import ConfigError, LatexError, ModelError
+from posformer.latex import Vocabulary
+from posformer.models.model_config import ModelConfig
 
 __all__ = [
     "CARD",
@@ -25,7 +25,6 @@ __all__ = [
     "ENCODER",
     "FORMAT",
     "VOCABULARY",
-    "ModelError",
     "ModelFolder",
     "open_folder",
     "write_folder",
@@ -36,10 +35,6 @@ VOCABULARY = "vocabulary.txt"
 CARD = "README.md"  # what people should know of a model
 FORMAT = 1  # of model folders; raised when an older program could misread a newer one
 _CONFIG = "config.json"
-
-
-class ModelError(PosformerError):
-    """A model folder that is missing something, damaged, or newer than this program."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
 from posformer.models.base import Look, RecognitionModel, TrainingOutput
 from posformer.models.decoder import Decoder, DecoderStack, ImageMemory, LayerState
 from posformer.models.encoder import Encoder, Features
-from posformer.models.model_config import ConfigError, DecoderConfig, ModelConfig
+from posformer.models.model_config import DecoderConfig, ModelConfig
 from posformer.models.model_folder import DECODER, ENCODER
 from posformer.models.position_head import PositionHead, PositionLogits
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posformer.errors import PosformerError
+from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.model_config import (
     DecoderConfig,
@@ -26,11 +26,7 @@ from posformer.models.model_config import (
 )
 from posformer.models.posformer import PosFormer
 
-__all__ = ["CheckpointError", "load_public_checkpoint"]
-
-
-class CheckpointError(PosformerError):
-    """A checkpoint that cannot be read or does not have the expected layout."""
+__all__ = ["load_public_checkpoint"]
 
 
 class _StandIn:
@@ -90,7 +86,7 @@ def load_public_checkpoint(path: Path, vocabulary: Vocabulary) -> PosFormer:
     config = _config(settings, with_position=any("posdecoder" in name for name in weights))
     words = weights["model.decoder.proj.weight"].shape[0]
     if words != len(vocabulary):
-        raise CheckpointError(
+        raise ModelError(
             f"{path}: the model knows {words} words, the vocabulary has {len(vocabulary)}"
         )
     model = PosFormer(config, vocabulary)
@@ -98,13 +94,13 @@ def load_public_checkpoint(path: Path, vocabulary: Vocabulary) -> PosFormer:
     try:
         model.load_state_dict(_split_image_projections(renamed))
     except RuntimeError as error:
-        raise CheckpointError(f"{path}: {' '.join(str(error).split())[:300]}") from error
+        raise ModelError(f"{path}: {' '.join(str(error).split())[:300]}") from error
     return model.eval()
 
 
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise CheckpointError(f"{path}: no such file")
+        raise ModelError(f"{path}: no such file")
     try:
         content = torch.load(
             path, map_location="cpu", pickle_module=_pickle_module, weights_only=False
@@ -116,14 +112,14 @@ def _read(path: Path) -> dict[str, Any]:
         zipfile.BadZipFile,
         ValueError,
     ) as error:
-        raise CheckpointError(f"{path}: not a checkpoint ({str(error).splitlines()[0]})") from error
+        raise ModelError(f"{path}: not a checkpoint ({str(error).splitlines()[0]})") from error
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path}: not a Lightning checkpoint")
+        raise ModelError(f"{path}: not a Lightning checkpoint")
     for part in ("state_dict", "hyper_parameters"):
         if not isinstance(content.get(part), dict):
-            raise CheckpointError(f"{path}: a Lightning checkpoint has '{part}', this file has not")
+            raise ModelError(f"{path}: a Lightning checkpoint has '{part}', this file has not")
     if "model.decoder.proj.weight" not in content["state_dict"]:
-        raise CheckpointError(f"{path}: has no 'model.decoder.proj.weight'; not CoMER or PosFormer")
+        raise ModelError(f"{path}: has no 'model.decoder.proj.weight'; not CoMER or PosFormer")
     return content
 
 

@@ -2,9 +2,10 @@
 
 import importlib
 
+from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
-from posformer.models.model_config import ConfigError, ModelConfig
+from posformer.models.model_config import ModelConfig
 
 __all__ = ["create_model", "model_class"]
 

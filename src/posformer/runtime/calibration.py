@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from posformer.models.model_config import ConfigError, from_dict
+from posformer.errors import ConfigError
+from posformer.models.model_config import from_dict
 from posformer.models.model_folder import VOCABULARY, ModelFolder, open_folder, write_folder
 from posformer.search import Hypothesis
 

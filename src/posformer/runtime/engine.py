@@ -8,9 +8,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.model_config import ModelConfig
-from posformer.models.model_folder import DECODER, ENCODER, ModelError, open_folder
+from posformer.models.model_folder import DECODER, ENCODER, open_folder
 from posformer.search import StepModel
 
 __all__ = [

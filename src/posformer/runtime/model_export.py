@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
 from posformer.models.checkpoint import read_checkpoint, save_model
 from posformer.models.export import export_onnx
-from posformer.models.model_folder import CARD, ModelError, ModelFolder, open_folder
+from posformer.models.model_folder import CARD, ModelFolder, open_folder
 from posformer.runtime.engine import DEFAULT_MODEL
 from posformer.runtime.onnx_runtime import OnnxRuntime
 from posformer.runtime.pytorch_runtime import PyTorchRuntime

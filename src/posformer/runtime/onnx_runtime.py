@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 
+from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.model_config import ModelConfig
-from posformer.models.model_folder import DECODER, ENCODER, ModelError, ModelFolder, open_folder
+from posformer.models.model_folder import DECODER, ENCODER, ModelFolder, open_folder
 from posformer.models.padding import pad_images
 from posformer.runtime.engine import LayerAttention
 

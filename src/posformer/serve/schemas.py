@@ -7,7 +7,8 @@ import cv2
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from posformer.latex import LatexError, draw_forest, encode_forest, normalize, tokenize
+from posformer.errors import LatexError
+from posformer.latex import draw_forest, encode_forest, normalize, tokenize
 from posformer.latex.forest_drawing import forest_records
 from posformer.recognizer import Recognition
 from posformer.serve.explanation import Line

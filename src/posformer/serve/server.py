@@ -10,13 +10,9 @@ from fastapi import FastAPI
 
 from posformer.errors import PosformerError
 
-__all__ = ["ServeError", "names_of", "serve"]
+__all__ = ["names_of", "serve"]
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
-
-class ServeError(PosformerError):
-    """A server that cannot start."""
 
 
 def serve(
@@ -34,7 +30,7 @@ def serve(
         started: is told the address of the page.
 
     Raises:
-        ServeError: If nothing can listen there.
+        PosformerError: If nothing can listen there.
     """
     with _listen(host, port) as listener:
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
@@ -74,7 +70,7 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=512)
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ServeError(f"cannot listen on {host} port {port}: {reason}") from error
+        raise PosformerError(f"cannot listen on {host} port {port}: {reason}") from error
 
 
 def _spelled(host: str) -> str:

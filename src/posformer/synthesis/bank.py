@@ -9,16 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
-from posformer.errors import PosformerError
+from posformer.errors import DataError
 from posformer.ink.aligned import AlignedInk
 from posformer.synthesis.expression import ExpressionError, parse, row_symbols, rows
 from posformer.synthesis.extents import fit_row, reach
 
 _CACHED = 20_000  # samples kept as objects: a corpus of all would cost each process 100 MB
-
-
-class BankError(PosformerError):
-    """A symbol that no writer of the bank wrote, or a bank without any."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +107,7 @@ class SymbolBank:
         """A bank of given samples."""
         kept = list(samples)
         if not kept:
-            raise BankError("a symbol bank needs at least one symbol")
+            raise DataError("a symbol bank needs at least one symbol")
         return cls(
             points=np.concatenate([sample.points for sample in kept]).astype(np.float32),
             lengths=np.array([n for sample in kept for n in sample.lengths], np.int32),
@@ -155,13 +151,13 @@ class SymbolBank:
         """Any sample of a token; where the writer has none, one of a writer with a similar hand.
 
         Raises:
-            BankError: No writer of the bank wrote this token.
+            DataError: No writer of the bank wrote this token.
         """
         places = self._places(token, writer)
         if not places and writer is not None:
             places = self._similar(token, writer)
         if not places:
-            raise BankError(f"the symbol bank holds no ink for '{token}'")
+            raise DataError(f"the symbol bank holds no ink for '{token}'")
         return self[places[int(rng.random() * len(places))]]
 
     def written_by(self, writer: str) -> frozenset[str]:

@@ -17,7 +17,7 @@ from itertools import accumulate, cycle
 
 import numpy as np
 
-from posformer.errors import PosformerError
+from posformer.errors import DataError
 from posformer.latex import complexity
 from posformer.synthesis.expression import (
     ExpressionError,
@@ -57,10 +57,6 @@ _DOUBT = 2.0  # how many times a history must be seen to be trusted as much as a
 _EVENNESS = 0.8  # below 1: what is rare comes oftener than in the captions, to be learned
 _TRIES = 400
 _DEEPEST_PAIRS = 3
-
-
-class GrammarError(PosformerError):
-    """No such expression can be drawn."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,7 @@ class Grammar:
                     _count(counts, slot, walk)
                     lengths[_kind(slot)].append(len(walk))
         if not lengths:
-            raise GrammarError(
+            raise DataError(
                 "there is no caption to learn from"
                 + ("" if vocabulary is None else " that has only words of the vocabulary")
             )
@@ -165,7 +161,7 @@ class Grammar:
             min_tokens: No fewer tokens than this in a line.
 
         Raises:
-            GrammarError: The captions it was fitted to give no such expression.
+            DataError: The captions it was fitted to give no such expression.
         """
         deepest = int(rng.integers(lines))
         tokens: list[str] = []
@@ -191,7 +187,7 @@ class Grammar:
             fits = shortest <= len(tokens) <= longest
             if fits and (level is None or complexity(tokens) == level):
                 return tokens
-        raise GrammarError(
+        raise DataError(
             f"no expression of level {level} with {shortest} to {longest} tokens was found"
         )
 
@@ -254,7 +250,7 @@ class _Draft:
         operands = self.grammar.operands
         choice = operands.get(_kind(slot)) or operands.get(_kind(_LINE))
         if choice is None:
-            raise GrammarError("the captions of this grammar have neither letters nor digits")
+            raise DataError("the captions of this grammar have neither letters nor digits")
         return choice.sample(self.rng)[:1]
 
     def sample(self, slot: str, before: Production, last: Production) -> Production:
@@ -272,7 +268,7 @@ class _Draft:
         """Put something nested in the place of an operand."""
         choice = self.grammar.nested.get(_kind(slot)) or self.grammar.nested.get(_kind(_LINE))
         if choice is None:
-            raise GrammarError("the captions of this grammar have no nested expressions")
+            raise DataError("the captions of this grammar have no nested expressions")
         operands = [n for n, production in enumerate(walk) if production[0] not in _OPERATORS]
         place = operands[int(self.rng.integers(len(operands)))] if operands else 0
         walk[place] = choice.sample(self.rng)

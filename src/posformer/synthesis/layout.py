@@ -182,7 +182,7 @@ def lay_out(
 
     Raises:
         ExpressionError: The tokens are not an expression.
-        BankError: Nobody wrote one of the tokens.
+        DataError: Nobody wrote one of the tokens.
     """
     tree = parse(tokens)
     hand = writer if writer is not None else choose_writer(tokens, bank, rng)

@@ -45,7 +45,7 @@ def arrange(
         max_tokens: Most tokens of a line; a side of an equation has at most half of them.
 
     Raises:
-        GrammarError: The grammar has no parts that are short enough.
+        DataError: The grammar has no parts that are short enough.
     """
     if environment in _MATRICES:
         columns = int(rng.integers(2, _MOST_COLUMNS + 1))

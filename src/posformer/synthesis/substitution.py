@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from posformer.errors import PosformerError
+from posformer.errors import ConfigError
 from posformer.ink.aligned import AlignedInk, bounds
 from posformer.ink.alignment import inked_places
 from posformer.synthesis.bank import SymbolBank, SymbolSample
@@ -50,10 +50,6 @@ def _weight(token: str, counts: Mapping[str, int]) -> float:
         return float(counts[token] ** 0.5)
     share = counts[token] ** 0.25 / sum(counts[case] ** 0.25 for case in cases)
     return float(sum(counts[case] for case in cases) ** 0.5 * share)
-
-
-class SubstitutionError(PosformerError):
-    """A chance that is none."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +206,7 @@ class SymbolSubstitution:
             ("subtree_swap", subtree_swap),
         ):
             if not 0 <= value <= 1:
-                raise SubstitutionError(f"{name} {value} is not a chance within 0 and 1")
+                raise ConfigError(f"{name} {value} is not a chance within 0 and 1")
         self._symbols = symbols
         self._groups = groups
         self._substitution, self._each, self._graft = substitution, each, subtree_swap

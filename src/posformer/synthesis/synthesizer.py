@@ -16,7 +16,7 @@ import numpy as np
 
 from posformer.data.image_dataset import list_splits, open_images
 from posformer.data.ink_dataset import InkSample, InkSampler, load_ink
-from posformer.errors import PosformerError
+from posformer.errors import DataError
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.alignment import in_pixels, inked_places
 from posformer.ink.inkml import inkml_bytes
@@ -29,7 +29,6 @@ from posformer.synthesis.layout import NATURAL, LayoutStyle, lay_out
 from posformer.synthesis.multiline import ENVIRONMENTS, arrange, environment_words
 
 __all__ = [
-    "SynthesisError",
     "SynthesisSampler",
     "Synthesizer",
     "open_synthesizer",
@@ -40,10 +39,6 @@ __all__ = [
 _NEW_TEXT_TRIES = 20
 _TRIES = 1000
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the archive of a seed is the same at any time of day
-
-
-class SynthesisError(PosformerError):
-    """Expressions that cannot be made as asked."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +58,11 @@ class Synthesizer:
 
     def __post_init__(self) -> None:
         if not 1 <= self.lines[0] <= self.lines[1]:
-            raise SynthesisError(f"lines {self.lines}: fewest and most, from 1, are needed")
+            raise DataError(f"lines {self.lines}: fewest and most, from 1, are needed")
         if any(level < 0 for level in self.levels):
-            raise SynthesisError(f"levels {self.levels}: a nested level is 0 or more")
+            raise DataError(f"levels {self.levels}: a nested level is 0 or more")
         if unknown := set(self.environments) - ENVIRONMENTS:
-            raise SynthesisError(
+            raise DataError(
                 f"environment '{min(unknown)}': known are {', '.join(sorted(ENVIRONMENTS))}"
             )
 
@@ -126,7 +121,7 @@ class Synthesizer:
             new = tokens not in self.known and tokens not in seen
             if self._may_be(tokens, level) and (new or attempt >= _NEW_TEXT_TRIES):
                 return lay_out(tokens, self.bank, rng, self.style, name=name)
-        raise SynthesisError(
+        raise DataError(
             f"in {_TRIES} tries no new expression was found"
             + ("" if level is None else f" of level {level}")
             + ("" if self.max_symbols is None else f" with at most {self.max_symbols} symbols")
@@ -207,7 +202,7 @@ def read_range(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
     if high < low:
-        raise SynthesisError(f"'{text}' is not a range such as 1-4")
+        raise DataError(f"'{text}' is not a range such as 1-4")
     return low, high
 
 
@@ -272,14 +267,14 @@ def write_set(
         Every expression once it is written; the archive is complete after the last.
     """
     if not re.fullmatch(r"\w[\w.-]*", split):
-        raise SynthesisError(f"'{split}' is no name for a set: letters, digits, '_', '-' and '.'")
+        raise DataError(f"'{split}' is no name for a set: letters, digits, '_', '-' and '.'")
     unfinished = Path(f"{os.fspath(path)}.part")
     try:
         with zipfile.ZipFile(unfinished, "w") as archive:
             yield from _written(archive, _numbered(synthesizer, count, seed, split), split)
         unfinished.replace(path)
     except OSError as error:
-        raise SynthesisError(f"{path}: cannot be written: {error.strerror}") from error
+        raise DataError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
         unfinished.unlink(missing_ok=True)
 

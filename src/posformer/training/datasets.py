@@ -8,10 +8,11 @@ import numpy as np
 
 from posformer.data import ImageDataset, ImageSampler, Sample, Sampler, list_splits, open_images
 from posformer.data.ink_dataset import InkSampler, load_ink
+from posformer.errors import ConfigError
 from posformer.ink import AlignedInk, RenderStyle
 from posformer.ink.augmentation import StrokeAugmentation
 from posformer.latex import Vocabulary
-from posformer.models.model_config import ConfigError, ImageConfig
+from posformer.models.model_config import ImageConfig
 from posformer.synthesis import SymbolSubstitution
 from posformer.synthesis.synthesizer import SynthesisSampler, Synthesizer
 from posformer.training.training_config import DataConfig

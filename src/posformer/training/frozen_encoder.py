@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from posformer.errors import ConfigError
 from posformer.models.checkpoint import load_model
 from posformer.models.encoder import DenseNet
-from posformer.models.model_config import ConfigError, ModelConfig
+from posformer.models.model_config import ModelConfig
 from posformer.runtime.engine import model_path
 from posformer.training.training_config import FrozenConfig, TrainingConfig
 

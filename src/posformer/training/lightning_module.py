@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torchmetrics import MeanMetric
 
-from posformer.errors import PosformerError
+from posformer.errors import ConfigError
 from posformer.evaluation.torch_metrics import TeacherForcedExpRate
 from posformer.latex import Vocabulary
 from posformer.models.base import TrainingOutput
@@ -18,11 +18,7 @@ from posformer.training.collate import IGNORE, Batch
 from posformer.training.losses import all_losses, total_loss
 from posformer.training.training_config import OptimizerConfig, TrainingConfig
 
-__all__ = ["TrainingError", "TrainingModule", "make_optimizer"]
-
-
-class TrainingError(PosformerError):
-    """Training cannot go on."""
+__all__ = ["TrainingModule", "make_optimizer"]
 
 
 class TrainingModule(L.LightningModule):
@@ -63,7 +59,7 @@ class TrainingModule(L.LightningModule):
         parts = all_losses(output, batch, self.config.loss)
         loss = total_loss(parts, self.config.loss, self.progress)
         if not math.isfinite(loss.item()):
-            raise TrainingError(
+            raise ConfigError(
                 f"the loss is {loss.item()} in epoch {self.current_epoch}, step {batch_idx} "
                 f"({', '.join(f'{name} {part.item():.3g}' for name, part in parts.items())}); "
                 f"examples: {', '.join(batch.names[:8])}"
@@ -160,7 +156,7 @@ class TrainingModule(L.LightningModule):
         """The inverse of `on_save_checkpoint`."""
         own = current_checkpoint(checkpoint["posformer"])
         if tuple(own["tokens"]) != self.vocabulary.tokens:
-            raise TrainingError("the checkpoint has another vocabulary than the data")
+            raise ConfigError("the checkpoint has another vocabulary than the data")
         self.seen, self.batches_done = own["seen"], own["batches_done"]
         self.spent = own.get("spent", 0.0)  # earlier checkpoints did not tell
 

@@ -12,6 +12,7 @@ import yaml
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from posformer.data import Sampler
+from posformer.errors import ConfigError
 from posformer.models.base import RecognitionModel
 from posformer.models.checkpoint import load_model, take_weights
 from posformer.training.allocator import keep_memory
@@ -20,7 +21,7 @@ from posformer.training.datamodule import TrainingDataModule
 from posformer.training.datasets import open_examples
 from posformer.training.feature_cache import keep_features
 from posformer.training.frozen_encoder import FrozenEncoder, freeze_blocks
-from posformer.training.lightning_module import TrainingError, TrainingModule
+from posformer.training.lightning_module import TrainingModule
 from posformer.training.progress import PredictionSheets
 from posformer.training.training_config import TrainingConfig
 
@@ -44,9 +45,9 @@ def train(
     """
     last = folder / "last.ckpt"
     if resume and not last.exists():
-        raise TrainingError(f"{last}: nothing to resume")
+        raise ConfigError(f"{last}: nothing to resume")
     if not resume and last.exists():
-        raise TrainingError(f"{last}: there is a run already; resume it or choose another folder")
+        raise ConfigError(f"{last}: there is a run already; resume it or choose another folder")
     keep_memory()
     _quieten()
     if config.threads:

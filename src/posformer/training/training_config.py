@@ -7,8 +7,9 @@ from typing import Any, Literal
 import yaml
 
 from posformer.data.ink_dataset import DEFAULT_CACHE
+from posformer.errors import ConfigError
 from posformer.models.legacy import current_key, current_settings
-from posformer.models.model_config import ConfigError, ModelConfig, from_dict
+from posformer.models.model_config import ModelConfig, from_dict
 
 __all__ = [
     "BatchConfig",
