@@ -1,4 +1,4 @@
-# `make demo` shows the program, `make test` checks it; both make their own virtual environment.
+# `make demo` and `make test` create a virtual environment in .venv and install into it.
 
 VENV ?= .venv
 PYTHON ?= python3
@@ -17,29 +17,30 @@ INSTALLED_DEV := $(VENV)/.posformer-installed-dev
 
 .PHONY: help demo test test-all lint format clean
 
-help:  ## list what can be made
+help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED)  ## install, then read the example pictures and draw a position forest
 	$(BIN)/posformer recognize examples
 	$(BIN)/posformer forest '\frac{y^{\beta_1}_2 B}{C}'
 
-test: lint  ## check style, types and behaviour; the slow tests are left out
-	$(BIN)/pytest -m "not slow"
+test: lint  ## lint, then run all tests that are not slow, with coverage
+	$(BIN)/pytest -m "not slow" --cov
 
-test-all: lint  ## the same with the slow tests
+test-all: lint  ## lint, then run all tests
 	$(BIN)/pytest
 
-lint: $(INSTALLED_DEV)  ## check style and types
+lint: $(INSTALLED_DEV)  ## check style, imports and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-format: $(INSTALLED_DEV)  ## put the code into the house style
+format: $(INSTALLED_DEV)  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:  ## remove what was made, the virtual environment too
+clean:  ## remove build products and the virtual environment
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
