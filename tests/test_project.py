@@ -1,4 +1,4 @@
-"""The project as a whole: its rooms, its packaging, and what its papers say."""
+"""Packaging, lazy imports, and documentation that agrees with the code."""
 
 import ast
 import importlib
@@ -18,8 +18,8 @@ import posformer
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "posformer"
-PAPERS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-LIGHT_ROOMS = ["latex", "ink", "data", "search", "evaluation", "explain", "cli"]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LIGHT_PACKAGES = ["latex", "ink", "data", "search", "evaluation", "explain", "cli"]
 
 
 def text_of(name: str) -> str:
@@ -29,18 +29,18 @@ def text_of(name: str) -> str:
 # Imports
 
 
-@pytest.mark.parametrize("room", ["", *LIGHT_ROOMS])
-def test_light_rooms_do_not_load_pytorch(room):
-    module = f"posformer.{room}".rstrip(".")
+@pytest.mark.parametrize("package", ["", *LIGHT_PACKAGES])
+def test_light_packages_do_not_import_pytorch(package):
+    module = f"posformer.{package}".rstrip(".")
     heavy = "{'torch', 'lightning', 'torchmetrics'}"
     program = f"import sys, {module}; print(*sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
-@pytest.mark.parametrize("room", LIGHT_ROOMS[:-1])
-def test_a_room_lists_what_it_promises(room):
-    module = importlib.import_module(f"posformer.{room}")
+@pytest.mark.parametrize("package", LIGHT_PACKAGES[:-1])
+def test_public_names_exist(package):
+    module = importlib.import_module(f"posformer.{package}")
     assert module.__all__
     for name in module.__all__:
         assert getattr(module, name) is not None
@@ -58,7 +58,7 @@ def wheel(tmp_path_factory) -> Path:
     return built
 
 
-def test_the_wheel_holds_the_package_its_types_and_its_licence(wheel):
+def test_wheel_contains_package_types_and_license(wheel):
     assert wheel.name == f"posformer-{posformer.__version__}-py3-none-any.whl"
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = {file.relative_to(PACKAGE.parent).as_posix() for file in PACKAGE.rglob("*.py")}
@@ -69,7 +69,7 @@ def test_the_wheel_holds_the_package_its_types_and_its_licence(wheel):
 
 
 @pytest.mark.slow
-def test_the_wheel_works_in_a_clean_environment(wheel, tmp_path):
+def test_wheel_works_in_clean_environment(wheel, tmp_path):
     venv.create(tmp_path / "venv", with_pip=True)
     folder = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin")
     subprocess.run([folder / "python", "-m", "pip", "install", "-q", wheel], check=True)
@@ -92,39 +92,39 @@ def test_versions_agree():
     assert "[Unreleased]" in changes or f"[{posformer.__version__}]" in changes
 
 
-# What is written down
+# Documentation
 
 
-@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
-def test_what_the_papers_tell_to_make_can_be_made(paper):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_make_targets_in_docs_exist(page):
     targets = set(re.findall(r"^([a-z-]+):", text_of("Makefile"), re.M))
-    text = paper.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
     asked = set(re.findall(r"(?:^|`)make(?: [A-Z]+=\S+)* ([a-z-]+)", text, re.M))
     assert asked <= targets
 
 
-@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
-def test_links_between_the_papers_lead_somewhere(paper):
-    for link in re.findall(r"\]\(([^)#\s]+)", paper.read_text(encoding="utf-8")):
-        assert link.startswith("http") or (paper.parent / link).exists(), link
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_in_docs_exist(page):
+    for link in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        assert link.startswith("http") or (page.parent / link).exists(), link
 
 
-@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
-def test_commands_that_the_papers_show_exist(paper):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_docs_exist(page):
     from posformer.cli import app
 
     known = {command.name for command in app.registered_commands}
     known |= {str(one.callback.__name__).replace("_", "-") for one in app.registered_commands}
-    blocks = re.findall(r"```(?:sh|powershell|console)\n(.*?)```", paper.read_text("utf-8"), re.S)
+    blocks = re.findall(r"```(?:sh|powershell|console)\n(.*?)```", page.read_text("utf-8"), re.S)
     shown = {
         word for block in blocks for word in re.findall(r"\bposformer ([a-z][a-z-]+)(?=\s)", block)
     }
     assert shown <= known
 
 
-@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
-def test_python_that_the_papers_show_imports_what_exists(paper):
-    for block in re.findall(r"```python\n(.*?)```", paper.read_text(encoding="utf-8"), re.S):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_imports_in_docs_exist(page):
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("posformer"):
                 module = importlib.import_module(str(node.module))
@@ -132,13 +132,15 @@ def test_python_that_the_papers_show_imports_what_exists(paper):
                     assert hasattr(module, alias.name), f"{node.module} has no {alias.name}"
 
 
-def test_the_build_server_runs_what_everybody_runs():
-    script = ROOT / ".ci" / "run"
-    assert os.access(script, os.X_OK)
-    assert "set -euo pipefail" in text_of(".ci/run")
-    assert "make test" in text_of(".ci/run")
+@pytest.mark.parametrize("folder", ["src/posformer", "tests"])
+def test_module_names_are_unique(folder):
+    names = Counter(file.name for file in (ROOT / folder).rglob("*.py"))
+    shared = ("__init__.py", "conftest.py")
+    assert [name for name, count in names.items() if count > 1 and name not in shared] == []
 
 
-def test_no_two_test_files_have_the_same_name():
-    names = Counter(file.name for file in (ROOT / "tests").rglob("test_*.py"))
-    assert [name for name, count in names.items() if count > 1] == []
+def test_metrics_import_neither_runtime_nor_opencv():
+    program = "import sys, posformer.evaluation.metrics; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not {"cv2", "onnxruntime", "torch", "posformer.runtime"} & set(done.stdout.split())
