@@ -15,10 +15,12 @@ from typing import Any, cast
 import numpy as np
 
 from posformer.errors import InkError, NoInkError, PosformerError
-from posformer.image.cleanup import clean, split_lines, split_strokes
+from posformer.image.cleanup import clean
+from posformer.image.lines import split_lines
 from posformer.image.loading import ImageInput, load_image
 from posformer.ink.inkml import read_inkml
 from posformer.ink.render import render, strokes_in_pixels
+from posformer.ink.splitting import split_strokes
 from posformer.latex import in_lines, to_latex
 from posformer.runtime.calibration import Calibration, confidences
 from posformer.runtime.decoding import DEFAULT_BEAM, DEFAULT_VIEWS, decode_images, search_options

@@ -1,7 +1,6 @@
-"""What is read in photographs of formulas is as good as what is read in clean images.
+"""The bundled model recognizes simulated photos nearly as well as clean images.
 
-Photographs are made of 200 expressions with fixed seeds, with each trouble alone and with all of
-them together, and read by the shipped model.
+Each scene is applied to 200 expressions with fixed seeds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,11 +39,11 @@ SCENE_NAMES = (
 
 @dataclass(frozen=True)
 class Expressions:
-    """Clean images, what they say, and whether the model reads them so."""
+    """Clean images, their captions, and whether the model recognizes them."""
 
     images: list[np.ndarray]
-    truths: list[tuple[str, ...]]
-    right: np.ndarray  # bool (expressions,)
+    captions: list[tuple[str, ...]]
+    correct: np.ndarray  # bool (expressions,)
 
 
 @pytest.fixture(scope="module")
@@ -52,41 +51,41 @@ def recognizer() -> Recognizer:
     return Recognizer.load()
 
 
-def read_right(
-    recognizer: Recognizer, images: Iterable[np.ndarray], truths: Sequence[tuple[str, ...]]
+def is_correct(
+    recognizer: Recognizer, images: Iterable[np.ndarray], captions: Sequence[tuple[str, ...]]
 ) -> np.ndarray:
     found = recognizer.attempt_many(images)
     return np.array(
         [
-            not isinstance(result, PosformerError) and result.tokens == truth
-            for result, truth in zip(found, truths, strict=True)
+            not isinstance(result, PosformerError) and result.tokens == caption
+            for result, caption in zip(found, captions, strict=True)
         ]
     )
 
 
 def own_expressions() -> list:
     synthesizer = open_synthesizer(max_tokens=20)
-    random = np.random.default_rng(0)
-    return [in_pixels(synthesizer.make(random)) for _ in range(COUNT)]
+    rng = np.random.default_rng(0)
+    return [in_pixels(synthesizer.make(rng)) for _ in range(COUNT)]
 
 
 @pytest.fixture(scope="module")
 def expressions(recognizer, request) -> Expressions:
-    """Of CROHME 2013; where that is not there, in the project's own hand."""
+    """From CROHME 2013; without the data, synthetic ones in the project's own ink."""
     try:
         inks = load_ink(request.getfixturevalue("crohme_ink_zip"), "2013")
-        inks = [inks[place] for place in np.linspace(0, len(inks) - 1, COUNT).astype(int)]
+        inks = [inks[index] for index in np.linspace(0, len(inks) - 1, COUNT).astype(int)]
     except pytest.skip.Exception:
         inks = own_expressions()
-    images, truths = [render(ink.strokes) for ink in inks], [ink.tokens for ink in inks]
-    return Expressions(images, truths, read_right(recognizer, images, truths))
+    images, captions = [render(ink.strokes) for ink in inks], [ink.tokens for ink in inks]
+    return Expressions(images, captions, is_correct(recognizer, images, captions))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENE_NAMES)
-def test_photographs_are_read_nearly_as_well_as_clean_images(name, expressions, recognizer):
+def test_photos_are_recognized_nearly_as_well_as_clean_images(name, expressions, recognizer):
     scene = SCENES[name]
-    photographs = (photograph(one, scene, seed)[0] for seed, one in enumerate(expressions.images))
-    right = read_right(recognizer, photographs, expressions.truths)
-    print(f"{name}: {right.sum()} right, of the clean images {expressions.right.sum()}")
-    assert right.sum() >= 0.9 * expressions.right.sum()
+    photos = (photograph(one, scene, seed)[0] for seed, one in enumerate(expressions.images))
+    correct = is_correct(recognizer, photos, expressions.captions)
+    print(f"{name}: {correct.sum()} correct, clean images: {expressions.correct.sum()}")
+    assert correct.sum() >= 0.9 * expressions.correct.sum()

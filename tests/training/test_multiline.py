@@ -11,7 +11,8 @@ from posformer.data import load_ink, open_images
 from posformer.errors import ConfigError
 from posformer.evaluation import evaluate_pairs
 from posformer.evaluation.predict import open_set, predict
-from posformer.image.cleanup import clean, split_lines
+from posformer.image.cleanup import clean
+from posformer.image.lines import split_lines
 from posformer.ink import natural_scale, render
 from posformer.ink.alignment import in_pixels
 from posformer.models.model_config import ImageConfig

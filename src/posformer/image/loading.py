@@ -1,18 +1,20 @@
-"""Images of any kind, from anywhere, as arrays.
+"""Decoding images of any common format to arrays.
 
-Sizes are checked before pixels are decoded, so that a small file cannot claim all memory.
+Sizes are checked before pixels are decoded, so that a small file cannot exhaust the memory.
 """
 
 import io
 import warnings
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
+import cv2
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-# Pillow knows a format once its plugin is imported; these two it does not import by itself.
+# Pillow knows a format once its plugin is imported; it does not import these two by itself.
 from PIL import TiffImagePlugin as _tiff  # noqa: F401
 from PIL import WebPImagePlugin as _webp  # noqa: F401
 
@@ -23,39 +25,48 @@ __all__ = [
     "MAX_SIDE",
     "ImageInput",
     "ImageWarning",
+    "Polarity",
+    "image_size",
     "load_image",
+    "white_on_black",
 ]
 
 MAX_PIXELS = 64_000_000
 MAX_SIDE = 32_000
-PDF_DOTS_PER_INCH = 200
+PDF_DPI = 200
 
-# Formats whose readers are plain decoders; others start programs (EPS) or are no images.
+# Formats with plain decoders; others start programs (EPS) or are not images.
 _FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "GIF", "WEBP", "PPM")
-_ONE_IMAGE_IN_MANY_FRAMES = ("MPO",)  # phones put a preview behind the photograph
+_SINGLE_IMAGE_FORMATS = ("MPO",)  # further frames are previews that phones add to a photo
+_EXIF_ORIENTATION = 0x0112
+_SIDEWAYS_ORIENTATIONS = {5, 6, 7, 8}
 
 ImageInput = str | PathLike[str] | bytes | BinaryIO | Image.Image | np.ndarray
 
+Polarity = Literal["auto", "light", "dark"]
+"""The ink of an image: `light` on a dark background, `dark` on a light one, or `auto` to decide by
+the median of the border pixels."""
+
 
 class ImageWarning(UserWarning):
-    """An image of which only a part is read."""
+    """Only a part of an image file is read."""
 
 
-def load_image(source: ImageInput, page: int = 1) -> np.ndarray:
-    """Read an image: upright, opaque, eight bits.
+def load_image(source: ImageInput, page: int = 1) -> NDArray[np.uint8]:
+    """Load an image: upright, opaque, 8 bits per channel.
 
-    Transparency is laid over white, or over black where what is drawn is itself light.
+    Transparent areas become white, or black if the drawing itself is light.
 
     Args:
-        source: a path, the bytes of a file, an open binary file, a PIL image, or an array
-            (height, width) or (height, width, 1 to 4) of bool, integers or floats.
-        page: which page of a PDF, from 1.
+        source: A path, the bytes of a file, an open binary file, a PIL image, or an array
+            (height, width) or (height, width, 1 to 4 channels) of bool, integers or floats.
+        page: Page of a PDF, from 1.
 
     Returns:
-        uint8 (height, width) for grey images, (height, width, 3) RGB for others.
+        uint8 (height, width) for grayscale images, (height, width, 3) RGB for others.
 
     Raises:
-        ImageError: if there is no image, it is damaged, or it is too large.
+        ImageError: If the source is not an image, is damaged, or is too large.
     """
     if isinstance(source, np.ndarray):
         return _from_array(source)
@@ -74,8 +85,44 @@ def load_image(source: ImageInput, page: int = 1) -> np.ndarray:
         return _from_image(_identify(content, name), name)
 
 
+def image_size(data: bytes) -> tuple[int, int]:
+    """Return the height and width of an upright image without decoding its pixels.
+
+    Args:
+        data: The image file, or its first kilobytes.
+
+    Raises:
+        ImageError: If the bytes do not begin with a complete header of an image.
+    """
+    image = _identify(io.BytesIO(data), "image")
+    try:
+        orientation = image.getexif().get(_EXIF_ORIENTATION)
+    except Exception as error:  # decoders raise anything on damaged data
+        raise ImageError(f"image: damaged ({_reason(error)})") from None
+    sideways = orientation in _SIDEWAYS_ORIENTATIONS
+    return (image.width, image.height) if sideways else (image.height, image.width)
+
+
+def white_on_black(image: NDArray[np.uint8], polarity: Polarity = "auto") -> NDArray[np.uint8]:
+    """Convert an image to grayscale with white ink on black.
+
+    Args:
+        image: uint8 (height, width) or (height, width, 3) RGB.
+        polarity: The ink of the image.
+
+    Returns:
+        uint8 (height, width).
+    """
+    if image.ndim == 3:
+        image = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
+    if polarity == "auto":
+        border = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
+        polarity = "dark" if np.median(border) > 127 else "light"
+    return 255 - image if polarity == "dark" else np.array(image)
+
+
 def _open(source: str | PathLike[str] | bytes | BinaryIO) -> tuple[BinaryIO, str]:
-    """A seekable file and what to call it."""
+    """Return a seekable file and its name for error messages."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         return io.BytesIO(source), "image"
     if isinstance(source, (str, PathLike)):
@@ -94,7 +141,7 @@ def _open(source: str | PathLike[str] | bytes | BinaryIO) -> tuple[BinaryIO, str
     if hasattr(source, "read"):
         content = source.read()
         if not isinstance(content, bytes):
-            raise ImageError("image: the file object gives text; open it in binary mode")
+            raise ImageError("image: the file is open in text mode; open it in binary mode")
         return io.BytesIO(content), str(getattr(source, "name", "image"))
     raise ImageError(f"image: cannot read an image from {type(source).__name__}")
 
@@ -106,7 +153,7 @@ def _identify(content: BinaryIO, name: str) -> Image.Image:
         raise ImageError(f"{name}: not an image in a known format") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"{name}: too large to read ({_reason(error)})") from None
-    except Exception as error:  # decoders raise anything at all on damaged headers
+    except Exception as error:  # decoders raise anything on damaged headers
         raise ImageError(f"{name}: damaged ({_reason(error)})") from None
 
 
@@ -116,10 +163,10 @@ def _from_image(image: Image.Image, name: str) -> np.ndarray:
         frames = getattr(image, "n_frames", 1)
         image.load()
         array = _to_array(ImageOps.exif_transpose(image))
-    except Exception as error:  # decoders raise anything at all on damaged data
+    except Exception as error:  # decoders raise anything on damaged data
         raise ImageError(f"{name}: damaged or cut off ({_reason(error)})") from None
-    if frames > 1 and image.format not in _ONE_IMAGE_IN_MANY_FRAMES:
-        warnings.warn(f"{name}: has {frames} frames; the first is read", ImageWarning, 3)
+    if frames > 1 and image.format not in _SINGLE_IMAGE_FORMATS:
+        warnings.warn(f"{name}: has {frames} frames; only the first is read", ImageWarning, 3)
     return array
 
 
@@ -127,34 +174,34 @@ def _check_size(width: int, height: int, name: str) -> None:
     if width < 1 or height < 1:
         raise ImageError(f"{name}: has no pixels")
     if max(width, height) > MAX_SIDE:
-        raise ImageError(f"{name}: {width} × {height} pixels; a side has at most {MAX_SIDE}")
+        raise ImageError(f"{name}: {width} × {height} pixels; at most {MAX_SIDE} per side allowed")
     if width * height > MAX_PIXELS:
-        most = MAX_PIXELS // 1_000_000
-        raise ImageError(f"{name}: {width} × {height} pixels; at most {most} million are read")
+        limit = MAX_PIXELS // 1_000_000
+        raise ImageError(f"{name}: {width} × {height} pixels; at most {limit} million allowed")
 
 
 def _to_array(image: Image.Image) -> np.ndarray:
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         return _to_eight_bits(np.asarray(image))
     if "transparency" in image.info or image.mode in ("LA", "La", "PA", "RGBA", "RGBa"):
-        return _lay_over_paper(image.convert("RGBA"))
+        return _flatten_alpha(image.convert("RGBA"))
     if image.mode in ("1", "L"):
         return np.asarray(image.convert("L"))
     return np.asarray(image.convert("RGB"))
 
 
-def _lay_over_paper(image: Image.Image) -> np.ndarray:
-    """RGBA over a colour that what is drawn stands out from."""
+def _flatten_alpha(image: Image.Image) -> np.ndarray:
+    """Composite RGBA over white, or over black if the drawing is light."""
     sample = np.asarray(image.resize((min(image.width, 512), min(image.height, 512)), 0), float)
     alpha = sample[..., 3]
     brightness = (sample[..., :3].mean(axis=-1) * alpha).sum() / max(alpha.sum(), 1.0)
-    drawn_light = brightness > 160 and alpha.mean() < 127
-    paper = Image.new("RGBA", image.size, "black" if drawn_light else "white")
-    return np.asarray(Image.alpha_composite(paper, image).convert("RGB"))
+    is_light = brightness > 160 and alpha.mean() < 127
+    background = Image.new("RGBA", image.size, "black" if is_light else "white")
+    return np.asarray(Image.alpha_composite(background, image).convert("RGB"))
 
 
 def _to_eight_bits(values: np.ndarray) -> np.ndarray:
-    """Bring numbers into a byte by the smallest usual range that holds them."""
+    """Scale numbers to 0..255 from the smallest usual range (8 bits, 16 bits) that holds them."""
     if values.dtype.kind == "f":
         values = np.nan_to_num(values.astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
     values = values - min(values.min(), 0)
@@ -168,19 +215,19 @@ def _to_eight_bits(values: np.ndarray) -> np.ndarray:
 def _from_array(array: np.ndarray) -> np.ndarray:
     shape = " × ".join(map(str, array.shape))
     if array.ndim == 3 and array.shape[2] in (1, 2):
-        grey = array[..., 0]
-        array = grey if array.shape[2] == 1 else np.dstack([grey, grey, grey, array[..., 1]])
+        gray = array[..., 0]
+        array = gray if array.shape[2] == 1 else np.dstack([gray, gray, gray, array[..., 1]])
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
-        raise ImageError(f"array: an image has height, width and 1 to 4 channels, not {shape}")
+        raise ImageError(f"array: expected (height, width) or 1 to 4 channels, not {shape}")
     if array.dtype.kind not in "buif":
-        raise ImageError(f"array: holds {array.dtype}, not numbers")
+        raise ImageError(f"array: expected numbers, not {array.dtype}")
     _check_size(array.shape[1], array.shape[0], "array")
     if array.dtype.kind == "b" or (array.dtype.kind == "f" and array.max() <= 1):
         array = array * np.float32(255)
     if array.dtype != np.uint8:
         array = (array >> 8 if array.dtype == np.uint16 else _to_eight_bits(array)).astype(np.uint8)
     has_alpha = array.ndim == 3 and array.shape[2] == 4
-    return _lay_over_paper(Image.fromarray(array)) if has_alpha else array
+    return _flatten_alpha(Image.fromarray(array)) if has_alpha else array
 
 
 def _is_heif(head: bytes) -> bool:
@@ -202,7 +249,7 @@ def _from_heif(content: BinaryIO, name: str) -> np.ndarray:
         image = file.to_pillow()
     except ImageError:
         raise
-    except Exception as error:  # the library raises anything at all on damaged data
+    except Exception as error:  # the library raises anything on damaged data
         raise ImageError(f"{name}: damaged ({_reason(error)})") from None
     return _from_image(image, name)
 
@@ -225,14 +272,14 @@ def _from_pdf(content: bytes, page: int, name: str) -> np.ndarray:
 
 
 def _render_page(page: Any) -> np.ndarray:
-    """A page in print resolution, or in less where that would be too large."""
-    width, height = page.get_size()  # in points, 72 to an inch
-    scale = PDF_DOTS_PER_INCH / 72
+    """Render a page at 200 dpi, or less if the image would be too large."""
+    width, height = page.get_size()  # in points, 1/72 inch
+    scale = PDF_DPI / 72
     scale = min(scale, MAX_SIDE / 2 / max(width, height), (2e7 / (width * height)) ** 0.5)
     return np.asarray(page.render(scale=scale).to_pil().convert("RGB"))
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of what a library says."""
+    """Return the first line of an error message."""
     lines = str(error).strip().splitlines()
     return lines[0][:120] if lines else type(error).__name__

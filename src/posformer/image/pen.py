@@ -1,15 +1,16 @@
-"""The width of the pen, and drawing again with another."""
+"""Measuring and reducing the width of strokes."""
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["pen_width", "thin"]
 
-SQUARE = np.ones((3, 3), np.uint8)
+_SQUARE = np.ones((3, 3), np.uint8)
 
 
-def pen_width(ink: np.ndarray) -> float:
-    """The typical width of strokes: twice their area over the length of their edges.
+def pen_width(ink: NDArray[np.uint8]) -> float:
+    """Return the typical stroke width in pixels: twice the area over the length of the outline.
 
     Args:
         ink: uint8 (height, width), 1 where there is ink.
@@ -18,38 +19,41 @@ def pen_width(ink: np.ndarray) -> float:
     area = int(padded.sum())
     if not area:
         return 0.0
-    edge = area - int(cv2.erode(padded, SQUARE).sum())
-    if edge < area:
-        return 2 * area / edge
-    # All is edge: one or two pixels. Only the wider of them hold squares of four.
+    outline = area - int(cv2.erode(padded, _SQUARE).sum())
+    if outline < area:
+        return 2 * area / outline
+    # Strokes of one or two pixels are all outline. Only the wider ones contain 2 x 2 squares.
     squares = int(cv2.erode(padded, np.ones((2, 2), np.uint8)).sum())
     return 2.0 if squares > 0.3 * area else 1.0
 
 
-def thin(ink: np.ndarray, layers: int) -> np.ndarray:
-    """Peel layers off strokes without breaking them or losing a dot (Zhang and Suen's rule).
+def thin(ink: NDArray[np.uint8], layers: int) -> NDArray[np.uint8]:
+    """Peel layers off strokes without breaking them or losing a dot (Zhang-Suen thinning).
 
     Args:
         ink: uint8 (height, width), 1 where there is ink.
-        layers: how many pixels to take off each side.
+        layers: Pixels to remove on each side of a stroke.
+
+    Returns:
+        uint8 (height, width), 1 where there is ink.
     """
-    ink = np.pad(ink, 1)
+    padded = np.pad(ink, 1)
     for _ in range(layers):
-        for table in _PEELS:
-            around = cv2.filter2D(ink, cv2.CV_16S, _WEIGHTS).astype(np.uint8)
-            ink = ink & ~np.asarray(cv2.LUT(around, table), np.uint8) & 1
-    return ink[1:-1, 1:-1]
+        for table in _PEEL_TABLES:
+            neighborhood = cv2.filter2D(padded, cv2.CV_16S, _BIT_WEIGHTS).astype(np.uint8)
+            padded &= ~np.asarray(cv2.LUT(neighborhood, table), np.uint8)
+    return padded[1:-1, 1:-1]
 
 
-# The eight neighbours, clockwise from above, as bits.
-_PLACES = ((0, 1), (0, 2), (1, 2), (2, 2), (2, 1), (2, 0), (1, 0), (0, 0))
-_WEIGHTS = np.zeros((3, 3), np.float32)
-for _bit, _place in enumerate(_PLACES):
-    _WEIGHTS[_place] = 1 << _bit
+# The eight neighbors, clockwise from the top, are encoded as the bits of a byte.
+_NEIGHBORS = ((0, 1), (0, 2), (1, 2), (2, 2), (2, 1), (2, 0), (1, 0), (0, 0))
+_BIT_WEIGHTS = np.zeros((3, 3), np.float32)
+for _bit, _neighbor in enumerate(_NEIGHBORS):
+    _BIT_WEIGHTS[_neighbor] = 1 << _bit
 
 
-def _peel_tables() -> tuple[np.ndarray, np.ndarray]:
-    """For every neighbourhood whether its middle goes, in each of the two half passes."""
+def _peel_tables() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return, for each of the two sub-iterations, uint8 (256,): 1 where the center is removed."""
     bits = (np.arange(256)[:, None] >> np.arange(8)) & 1
     rises = ((bits == 0) & (np.roll(bits, -1, axis=1) == 1)).sum(axis=1)
     count = bits.sum(axis=1)
@@ -60,4 +64,4 @@ def _peel_tables() -> tuple[np.ndarray, np.ndarray]:
     return first.astype(np.uint8), second.astype(np.uint8)
 
 
-_PEELS = _peel_tables()
+_PEEL_TABLES = _peel_tables()

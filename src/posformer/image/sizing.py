@@ -1,24 +1,26 @@
-"""Images cropped to their ink and brought to the size that a model works at."""
+"""Cropping images to their ink and resizing them to the resolution of a model."""
 
 from __future__ import annotations
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
-from posformer.ink.render import resample
+__all__ = ["STRIDE", "at_working_size", "fit_scale", "ink_box", "resample"]
 
-__all__ = ["at_working_size", "ink_box"]
+STRIDE = 16
+"""Pixels, in height and in width, per cell of the encoder's feature map."""
 
 
-def ink_box(image: np.ndarray, margin: int) -> tuple[int, int, int, int]:
-    """Where the ink is, with what there is of a margin around it; all of an image without ink.
+def ink_box(image: NDArray[np.uint8], margin: int) -> tuple[int, int, int, int]:
+    """Return the bounding box of the ink, extended by a margin.
 
     Args:
         image: uint8 (height, width), white ink on black.
-        margin: Pixels to keep on every side.
+        margin: Pixels added on every side, as far as the image reaches.
 
     Returns:
-        Left, top, right, bottom.
+        Left, top, right, bottom. The whole image if there is no ink.
     """
     height, width = image.shape
     left, top, ink_width, ink_height = cv2.boundingRect((image > 127).astype(np.uint8))
@@ -32,16 +34,58 @@ def ink_box(image: np.ndarray, margin: int) -> tuple[int, int, int, int]:
     )
 
 
+def fit_scale(
+    height: float,
+    width: float,
+    max_pixels: int | None = None,
+    max_size: tuple[int, int] | None = None,
+) -> float:
+    """Return the largest factor at which an image respects the limits; infinity without limits.
+
+    Args:
+        height: Height of the image.
+        width: Width of the image.
+        max_pixels: Maximum area in pixels.
+        max_size: Maximum height and width.
+    """
+    factors = [np.inf]
+    if max_pixels is not None:
+        factors.append(np.sqrt(max_pixels / (height * width)))
+    if max_size is not None:
+        factors += [max_size[0] / height, max_size[1] / width]
+    return float(min(factors))
+
+
+def resample(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+    """Resize an image: area averaging when it shrinks, linear interpolation when it grows.
+
+    Args:
+        image: uint8 (any height, any width).
+        height: Height of the result.
+        width: Width of the result.
+
+    Returns:
+        uint8 (height, width).
+    """
+    if image.shape == (height, width):
+        return image
+    method = cv2.INTER_AREA if height * width < image.size else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image, (width, height), interpolation=method), np.uint8)
+
+
 def at_working_size(
-    image: np.ndarray, scale: float, margin: int | None, max_pixels: int
-) -> np.ndarray:
-    """What a model is given of an image in the size of CROHME's.
+    image: NDArray[np.uint8], scale: float, margin: int | None, max_pixels: int
+) -> NDArray[np.uint8]:
+    """Crop an image of CROHME's size to its ink and resize it for a model.
 
     Args:
         image: uint8 (height, width), white ink on black.
-        scale: Of the model against CROHME's images.
-        margin: Pixels, before scaling, left around the ink; None to leave all.
-        max_pixels: A larger result is made smaller still.
+        scale: Scale of the model's images relative to CROHME's.
+        margin: Pixels, before scaling, kept around the ink; None to keep the whole image.
+        max_pixels: A larger result is scaled down to this area.
+
+    Returns:
+        uint8 (new height, new width), white ink on black.
     """
     if margin is not None:
         left, top, right, bottom = ink_box(image, margin)
