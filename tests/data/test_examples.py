@@ -1,10 +1,10 @@
-"""The examples that come with the project."""
+"""The example files of the repository."""
 
 from pathlib import Path
 
 import pytest
 
-from posformer.data.image_codec import decode_image
+from posformer.image.loading import load_image, white_on_black
 from posformer.ink.captions import caption_of
 from posformer.ink.inkml import read_inkml
 from posformer.latex import encode_forest
@@ -15,17 +15,17 @@ TRUTH = dict(
 )
 
 
-def test_every_example_has_its_truth():
+def test_every_example_has_a_ground_truth():
     files = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".png", ".inkml")}
     assert files == set(TRUTH)
 
 
 @pytest.mark.parametrize("name", sorted(TRUTH))
-def test_an_example_can_be_read(name):
+def test_example_is_readable(name):
     tokens = TRUTH[name].split()
     encode_forest(tokens)
     if name.endswith(".inkml"):
         assert list(caption_of(read_inkml(EXAMPLES / name))) == tokens
     else:
-        image = decode_image((EXAMPLES / name).read_bytes())
+        image = white_on_black(load_image(EXAMPLES / name))
         assert 0 < (image > 127).mean() < 0.3

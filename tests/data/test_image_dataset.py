@@ -1,4 +1,4 @@
-"""Data sets of images: every layout of the field, and errors that say where to look."""
+"""Datasets of images: layouts, error messages, sampling."""
 
 import io
 import multiprocessing
@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from posformer.data import ImageSampler, decode_image, list_splits, open_images
+from posformer.data import ImageSampler, list_splits, open_dataset, open_images
 from posformer.errors import DataError
+from posformer.image.loading import load_image, white_on_black
 
 
 def ink(height: int = 40, width: int = 60, margin: int = 12) -> np.ndarray:
@@ -20,6 +21,10 @@ def ink(height: int = 40, width: int = 60, margin: int = 12) -> np.ndarray:
     image = np.zeros((height, width), dtype=np.uint8)
     image[margin : height - margin, margin : width - margin] = 255
     return image
+
+
+def decode(data: bytes, polarity: str = "auto") -> np.ndarray:
+    return white_on_black(load_image(data), polarity)
 
 
 def encoded(image: np.ndarray | Image.Image, kind: str = "bmp", **options: object) -> bytes:
@@ -46,7 +51,7 @@ HME100K = {
 M2E = {
     "M2E/train.txt": b"0001\tx = 1 \\\\ y = 2\n",
     "M2E/images/0001.png": encoded(255 - ink(), "png"),
-    "M2E/README.txt": b"a data set\n",
+    "M2E/README.txt": b"a dataset\n",
 }
 
 
@@ -66,20 +71,20 @@ def pack(files: dict[str, bytes], path: Path) -> Path:
 
 
 @pytest.fixture(params=["folder", "zip"])
-def put(request, tmp_path):
-    """Puts a data set on disk, once as a folder and once as an archive."""
+def write(request, tmp_path):
+    """Writes a dataset to disk, once as a folder and once as an archive."""
     if request.param == "folder":
         return lambda files: unpack(files, tmp_path / "set")
     return lambda files: pack(files, tmp_path / "set.zip")
 
 
-def without(prefix: str, files: dict[str, bytes]) -> dict[str, bytes]:
+def strip_prefix(prefix: str, files: dict[str, bytes]) -> dict[str, bytes]:
     return {name.removeprefix(prefix): data for name, data in files.items()}
 
 
 @pytest.mark.parametrize("prefix", ["data/", "CROHME2019/data/", ""])
-def test_crohme_and_mne_have_a_folder_a_split_under_any_root(put, prefix):
-    path = put({prefix + name: data for name, data in without("data/", CROHME).items()})
+def test_crohme_and_mne_layout_is_found_under_any_root(write, prefix):
+    path = write({prefix + name: data for name, data in strip_prefix("data/", CROHME).items()})
     assert list_splits(path) == ["2014", "train"]
     images = open_images(path, "2014")
     assert [(one.name, one.tokens) for one in images] == [
@@ -91,8 +96,14 @@ def test_crohme_and_mne_have_a_folder_a_split_under_any_root(put, prefix):
     assert open_images(path, "train")[0].tokens == ("z", "+", "1")
 
 
-def test_hme100k_has_a_label_file_a_split_and_dark_ink(put):
-    path = put(HME100K)
+def test_open_dataset_finds_images(write):
+    dataset = open_dataset(write(CROHME), "2014")
+    assert [dataset[index].tokens for index in range(len(dataset))][1] == ("y",)
+    np.testing.assert_array_equal(dataset.image(0), ink())
+
+
+def test_hme100k_layout_with_dark_ink(write):
+    path = write(HME100K)
     assert list_splits(path) == ["test", "train"]
     images = open_images(path, "train")
     assert [one.name for one in images] == ["train_0", "train_1"]
@@ -100,42 +111,44 @@ def test_hme100k_has_a_label_file_a_split_and_dark_ink(put):
     assert images.image(0)[0, 0] < 10 and images.image(0)[20, 30] > 245
 
 
-def test_m2e_has_names_without_extension_and_several_lines(put):
-    path = put(M2E)
+def test_m2e_layout_with_names_without_extension_and_several_lines(write):
+    path = write(M2E)
     assert list_splits(path) == ["train"]
     (example,) = open_images(path, "train")
     assert example.tokens == ("x", "=", "1", "\\\\", "y", "=", "2")
 
 
-def test_names_may_carry_their_folder(put):
-    path = put({"labels_mine.txt": b"scans/a 1.png\tx\n", "scans/a 1.png": encoded(ink(), "png")})
+def test_labels_may_contain_a_folder(write):
+    path = write({"labels_mine.txt": b"scans/a 1.png\tx\n", "scans/a 1.png": encoded(ink(), "png")})
     assert open_images(path, "mine")[0].path == "scans/a 1.png"
 
 
-def test_a_folder_with_its_captions_is_a_split_called_like_the_folder(tmp_path):
+def test_split_next_to_its_captions_is_named_like_the_folder(tmp_path):
     unpack({"own/caption.txt": b"a x\n", "own/a.png": encoded(ink(), "png")}, tmp_path)
     assert open_images(tmp_path / "own", "own")[0].name == "a"
 
 
-def test_leftovers_of_operating_systems_are_not_data(put):
+def test_files_of_operating_systems_are_ignored(write):
     files = {"__MACOSX/data/2014/._caption.txt": b"\x00", "data/.DS_Store": b"\x00"}
-    assert list_splits(put({**CROHME, **files})) == ["2014", "train"]
+    assert list_splits(write({**CROHME, **files})) == ["2014", "train"]
 
 
-def test_a_missing_split_is_answered_with_what_is_there(put):
-    path = put(CROHME)
-    with pytest.raises(DataError, match=r"no split '2016'; found 2014, train$"):
+def test_missing_split_lists_the_available_ones(write):
+    path = write(CROHME)
+    with pytest.raises(DataError, match=r"no split '2016'; available splits: 2014, train$"):
         open_images(path, "2016")
 
 
-def test_a_split_that_is_there_twice_is_refused(put):
-    path = put({**CROHME, "copy/2014/caption.txt": b"a x\n", "copy/2014/img/a.bmp": encoded(ink())})
-    with pytest.raises(DataError, match=r"'2014' is there more than once: copy/2014/caption.txt"):
+def test_ambiguous_split_is_an_error(write):
+    path = write(
+        {**CROHME, "copy/2014/caption.txt": b"a x\n", "copy/2014/img/a.bmp": encoded(ink())}
+    )
+    with pytest.raises(DataError, match=r"'2014' exists more than once: copy/2014/caption.txt"):
         open_images(path, "2014")
 
 
 @pytest.mark.parametrize(
-    ("captions", "complaint"),
+    ("captions", "message"),
     [
         (b"a x\nzz x\n", r"caption.txt line 2: missing image: no image 'zz' in data/2014/img/"),
         (b"a x\nb x \\zeta\n", r"line 2: unknown token: '\\\\zeta' of 'b'"),
@@ -146,9 +159,9 @@ def test_a_split_that_is_there_twice_is_refused(put):
         (b"a \xff\n", r"caption.txt: not UTF-8"),
     ],
 )
-def test_errors_name_file_line_and_token(put, captions, complaint):
-    path = put({**CROHME, "data/2014/caption.txt": captions})
-    with pytest.raises(DataError, match=complaint) as caught:
+def test_errors_name_file_line_and_token(write, captions, message):
+    path = write({**CROHME, "data/2014/caption.txt": captions})
+    with pytest.raises(DataError, match=message) as caught:
         open_images(path, "2014", vocabulary={"x", "y"})
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -157,16 +170,16 @@ def test_errors_name_file_line_and_token(put, captions, complaint):
 @pytest.mark.parametrize(
     "data",
     [b"", b"no image", encoded(ink())[:700], encoded(ink(), "png")[:60]],
-    ids=["empty", "text", "half a bitmap", "half a PNG"],
+    ids=["empty", "text", "truncated BMP", "truncated PNG"],
 )
-def test_a_broken_image_is_named_with_its_line(put, data):
-    images = open_images(put({**CROHME, "data/2014/img/b.bmp": data}), "2014")
+def test_broken_image_is_reported_with_its_line(write, data):
+    images = open_images(write({**CROHME, "data/2014/img/b.bmp": data}), "2014")
     with pytest.raises(DataError, match=r"caption.txt line 2: broken image: data/2014/img/b.bmp"):
         images.image(1)
     assert images.image(0).any()
 
 
-def test_a_damaged_archive_member_is_a_broken_image(tmp_path):
+def test_damaged_archive_member_is_a_broken_image(tmp_path):
     path = pack(CROHME, tmp_path / "set.zip")
     with zipfile.ZipFile(path) as archive:
         start = archive.getinfo("data/2014/img/b.bmp").header_offset
@@ -178,17 +191,19 @@ def test_a_damaged_archive_member_is_a_broken_image(tmp_path):
         images.image(1)
 
 
-def test_a_file_without_a_image_header_has_no_size(put):
-    images = open_images(put({**CROHME, "data/2014/img/b.bmp": b"no image"}), "2014")
-    with pytest.raises(DataError, match=r"line 2: broken image: .*b.bmp \(not an image\)"):
+def test_size_of_a_file_that_is_not_an_image(write):
+    images = open_images(write({**CROHME, "data/2014/img/b.bmp": b"no image"}), "2014")
+    with pytest.raises(
+        DataError, match=r"line 2: broken image: .*b.bmp \(image: not an image in a known format\)"
+    ):
         _ = images.sizes
 
 
-def test_all_problems_can_be_listed_at_once(put):
+def test_problems_lists_everything(write):
     captions = b"a x\nb \\zeta\nc x\na y\nd\nb2 x\n"
     files = {**CROHME, "data/2014/caption.txt": captions, "data/2014/img/b2.bmp": b"?"}
     files["data/2014/img/d.bmp"] = encoded(ink())
-    path = put(files)
+    path = write(files)
     with pytest.raises(DataError, match=r"line 2: .* \(and 3 more problems\)"):
         open_images(path, "2014", vocabulary={"x", "y"})
     images = open_images(path, "2014", vocabulary={"x", "y"}, strict=False)
@@ -204,46 +219,46 @@ def test_all_problems_can_be_listed_at_once(put):
 
 
 @pytest.mark.parametrize("name", ["nowhere.zip", "notes.txt"])
-def test_what_is_neither_folder_nor_archive_is_refused(tmp_path, name):
+def test_path_must_be_a_folder_or_an_archive(tmp_path, name):
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(DataError, match=name):
         open_images(tmp_path / name, "train")
 
 
-def test_a_set_is_a_sequence_and_can_be_cut(put):
-    images = open_images(put(CROHME), "2014")
+def test_dataset_is_a_sequence_and_can_be_sliced(write):
+    images = open_images(write(CROHME), "2014")
     assert len(images[:1]) == 1
     assert [one.name for one in images.select([1, 0])] == ["b", "a"]
     assert images[-1].name == "b"
     assert images.select([1]).sizes.tolist() == [[50, 30]]
 
 
-def test_a_set_can_be_sent_to_another_process_and_read_by_threads(put):
-    images = open_images(put(CROHME), "2014")
+def test_dataset_can_be_pickled_and_shared_between_threads(write):
+    images = open_images(write(CROHME), "2014")
     images.image(0)
     again = pickle.loads(pickle.dumps(images))
     np.testing.assert_array_equal(again.image(1), ink(50, 30))
     with ThreadPoolExecutor(8) as threads:
-        read = list(threads.map(lambda place: images.image(place % 2).shape, range(64)))
+        read = list(threads.map(lambda index: images.image(index % 2).shape, range(64)))
     assert read == [(40, 60), (50, 30)] * 32
 
 
 def _shapes(images, results):
-    results.put([images.image(place % 2).shape for place in range(200)])
+    results.put([images.image(index % 2).shape for index in range(200)])
 
 
 @pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="this system has no fork"
 )
-def test_forked_processes_do_not_disturb_each_other(put):
-    images = open_images(put(CROHME), "2014")
+def test_forked_processes_do_not_disturb_each_other(write):
+    images = open_images(write(CROHME), "2014")
     images.image(0)
     context = multiprocessing.get_context("fork")
     results = context.Queue()
     children = [context.Process(target=_shapes, args=(images, results)) for _ in range(2)]
     for child in children:
         child.start()
-    answers = [[images.image(place % 2).shape for place in range(200)]]
+    answers = [[images.image(index % 2).shape for index in range(200)]]
     answers += [results.get(timeout=60) for _ in children]
     for child in children:
         child.join()
@@ -251,86 +266,86 @@ def test_forked_processes_do_not_disturb_each_other(put):
 
 
 @pytest.mark.parametrize("kind", ["bmp", "png", "jpg", "tiff", "gif", "webp"])
-def test_any_common_format_decodes_to_white_ink_on_black(kind):
+def test_every_format_decodes_to_white_ink_on_black(kind):
     options = {"lossless": True} if kind == "webp" else {}
     for image in (ink(), 255 - ink()):
-        decoded = decode_image(encoded(image, kind, **options))
+        decoded = decode(encoded(image, kind, **options))
         assert decoded.dtype == np.uint8
         assert np.abs(decoded.astype(int) - ink()).max() < 60
 
 
-def test_colour_transparency_and_depth_become_grey():
+def test_color_transparency_and_depth_become_grayscale():
     dark = Image.fromarray(255 - ink())
-    colour = Image.merge("RGB", [dark, dark, dark])
+    color = Image.merge("RGB", [dark, dark, dark])
     clear = Image.merge("RGBA", [Image.new("L", dark.size, 0)] * 3 + [Image.fromarray(ink())])
     deep = Image.fromarray((255 - ink()).astype(np.uint16) * 257)
-    for image in (dark.convert("1"), dark.convert("P"), colour, clear, deep):
-        np.testing.assert_array_equal(decode_image(encoded(image, "png")), ink())
+    for image in (dark.convert("1"), dark.convert("P"), color, clear, deep):
+        np.testing.assert_array_equal(decode(encoded(image, "png")), ink())
 
 
-def test_polarity_can_be_said_rather_than_guessed():
+def test_polarity_can_be_given():
     full = np.full((20, 20), 200, dtype=np.uint8)
-    assert decode_image(encoded(full)).max() == 55
-    assert decode_image(encoded(full), "light").max() == 200
-    assert decode_image(encoded(255 - full), "dark").max() == 200
+    assert decode(encoded(full)).max() == 55
+    assert decode(encoded(full), "light").max() == 200
+    assert decode(encoded(255 - full), "dark").max() == 200
 
 
-def test_a_photograph_is_turned_as_the_camera_noted(put):
+def test_exif_orientation_is_applied(write):
     exif = Image.Exif()
     exif[0x0112] = 6
-    upright = encoded(Image.fromarray(ink(40, 60)), "jpg", exif=exif)
-    images = open_images(put({"t_labels.txt": b"a\tx\n", "images/a.jpg": upright}), "t")
+    photo = encoded(Image.fromarray(ink(40, 60)), "jpg", exif=exif)
+    images = open_images(write({"t_labels.txt": b"a\tx\n", "images/a.jpg": photo}), "t")
     assert images.sizes.tolist() == [[60, 40]]
     assert images.image(0).shape == (60, 40)
 
 
-def test_a_header_that_is_longer_than_usual_is_read_to_its_end(put):
+def test_size_behind_a_long_header(write):
     exif = Image.Exif()
     exif[0x010E] = "words " * 5000
     data = encoded(ink(), "jpg", exif=exif)
-    images = open_images(put({"t_labels.txt": b"a\tx\n", "images/a.jpg": data}), "t")
+    images = open_images(write({"t_labels.txt": b"a\tx\n", "images/a.jpg": data}), "t")
     assert images.sizes.tolist() == [[40, 60]]
 
 
 @pytest.fixture
-def two_images(put):
-    return open_images(put(CROHME), "2014")
+def two_images(write):
+    return open_images(write(CROHME), "2014")
 
 
 def test_scale_augmentation_uses_one_factor_for_both_sides(two_images):
-    source = ImageSampler(two_images, (0.7, 1.4))
+    sampler = ImageSampler(two_images, (0.7, 1.4))
     rng = np.random.default_rng(0)
-    drawings = [source.sample(0, rng) for _ in range(300)]
-    factors = np.array([one.height / 40 for one in drawings])
+    samples = [sampler.sample(0, rng) for _ in range(300)]
+    factors = np.array([one.height / 40 for one in samples])
     assert 0.67 < factors.min() < 0.75 and 1.35 < factors.max() <= 1.4
-    for one in drawings[:20]:
+    for one in samples[:20]:
         assert one.width / 60 == pytest.approx(one.height / 40, abs=0.03)
         assert one.render()[0].shape == (one.height, one.width)
         assert one.render()[1] is None
-    assert (drawings[0].name, drawings[0].tokens) == ("a", ("x", "^", "{", "2", "}"))
+    assert (samples[0].name, samples[0].tokens) == ("a", ("x", "^", "{", "2", "}"))
 
 
-def test_the_random_numbers_alone_decide_the_drawing(two_images):
-    source = ImageSampler(two_images)
-    sizes = [source.sample(1, np.random.default_rng(seed)).width for seed in (1, 1, 2)]
+def test_sample_depends_only_on_the_random_generator(two_images):
+    sampler = ImageSampler(two_images)
+    sizes = [sampler.sample(1, np.random.default_rng(seed)).width for seed in (1, 1, 2)]
     assert sizes[0] == sizes[1] != sizes[2]
 
 
-def test_without_a_range_images_stay_as_they_are(two_images):
+def test_no_scale_range_keeps_images_unchanged(two_images):
     image, _ = ImageSampler(two_images, None).sample(0, np.random.default_rng()).render()
     np.testing.assert_array_equal(image, ink())
 
 
-def test_strokes_of_one_pixel_survive_shrinking(put):
+def test_thin_strokes_survive_downscaling(write):
     thin = np.zeros((60, 60), dtype=np.uint8)
     thin[:, ::10] = 255
     files = {**CROHME, "data/2014/img/a.bmp": encoded(thin)}
-    source = ImageSampler(open_images(put(files), "2014", polarity="light"), (0.3, 0.3))
-    image, _ = source.sample(0, np.random.default_rng()).render()
+    sampler = ImageSampler(open_images(write(files), "2014", polarity="light"), (0.3, 0.3))
+    image, _ = sampler.sample(0, np.random.default_rng()).render()
     assert image.mean() == pytest.approx(thin.mean(), rel=0.05)
 
 
-def test_large_images_are_drawn_smaller(two_images):
+def test_limits_scale_large_images_down(two_images):
     rng = np.random.default_rng(0)
     few = ImageSampler(two_images, (2, 2), max_pixels=1000).sample(0, rng)
     assert 900 < few.height * few.width <= 1000
@@ -338,29 +353,29 @@ def test_large_images_are_drawn_smaller(two_images):
     assert (low.height, low.width) == (20, 30)
 
 
-def test_the_margin_is_cropped_before_scaling(two_images):
+def test_margin_is_cropped_before_scaling(two_images):
     rng = np.random.default_rng(0)
-    drawing = ImageSampler(two_images, None, crop_margin=3).sample(0, rng)
-    assert (drawing.height, drawing.width) == (40 - 18, 60 - 18)
-    np.testing.assert_array_equal(drawing.render()[0], ink()[9:-9, 9:-9])
+    sample = ImageSampler(two_images, None, crop_margin=3).sample(0, rng)
+    assert (sample.height, sample.width) == (40 - 18, 60 - 18)
+    np.testing.assert_array_equal(sample.render()[0], ink()[9:-9, 9:-9])
     assert ImageSampler(two_images, (2, 2), crop_margin=3).sample(0, rng).height == 44
     assert ImageSampler(two_images, None, crop_margin=99).sample(0, rng).height == 40
 
 
-def test_a_drawing_is_light_to_send_to_another_process(two_images):
-    drawing = ImageSampler(two_images).sample(1, np.random.default_rng(0))
-    sent = pickle.dumps(drawing)
-    assert len(sent) < 2000
-    np.testing.assert_array_equal(pickle.loads(sent).render()[0], drawing.render()[0])
+def test_sample_is_cheap_to_pickle(two_images):
+    sample = ImageSampler(two_images).sample(1, np.random.default_rng(0))
+    pickled = pickle.dumps(sample)
+    assert len(pickled) < 2000
+    np.testing.assert_array_equal(pickle.loads(pickled).render()[0], sample.render()[0])
 
 
-def test_a_senseless_scale_range_is_refused(two_images):
+def test_invalid_scale_range_is_an_error(two_images):
     with pytest.raises(DataError, match="scale_range"):
         ImageSampler(two_images, (1.4, 0.7))
 
 
 @pytest.mark.parametrize(("split", "count"), [("train", 8834), ("2014", 986), ("2016", 1147)])
-def test_crohme_is_read_whole(crohme_zip, split, count):
+def test_crohme_is_complete(crohme_zip, split, count):
     images = open_images(crohme_zip, split)
     assert len(images) == count
     for index in range(0, count, 100):

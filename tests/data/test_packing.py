@@ -1,4 +1,4 @@
-"""Packing: little padding, everything once, the same for the same seed."""
+"""Batches: little padding, every example once, deterministic."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ SIZES = st.lists(
 
 
 def expression_sizes(count: int, seed: int = 0) -> np.ndarray:
-    """Sizes as handwritten expressions have them, with scale augmentation on top."""
+    """Typical sizes of handwritten expressions with scale augmentation."""
     rng = np.random.default_rng(seed)
     length = np.clip(rng.lognormal(2.5, 0.75, count), 1, 100)
     scale = rng.uniform(0.7, 1.4, count)
@@ -44,18 +44,18 @@ def test_every_example_is_in_exactly_one_batch_and_limits_hold(sizes, pixels, im
         assert len(batch) == 1 or (fits and len(batch) <= images)
 
 
-def test_three_quarters_of_the_pixels_are_image():
+def test_padding_of_synthetic_sizes_is_bounded():
     sizes = expression_sizes(4000)
     batches = pack(sizes)
     assert valid_share(sizes, batches) >= 0.75
     assert step_share(sizes, batches) >= 0.60
 
 
-def test_three_quarters_of_the_pixels_of_real_images_are_image(crohme_zip):
-    source = ImageSampler(open_images(crohme_zip, "2014"))
+def test_padding_of_crohme_is_bounded(crohme_zip):
+    sampler = ImageSampler(open_images(crohme_zip, "2014"))
     rng = np.random.default_rng(0)
-    drawings = [source.sample(index, rng) for index in range(len(source))]
-    sizes = np.array([(one.height, one.width, len(one.tokens) + 1) for one in drawings])
+    samples = [sampler.sample(index, rng) for index in range(len(sampler))]
+    sizes = np.array([(one.height, one.width, len(one.tokens) + 1) for one in samples])
     assert valid_share(sizes, pack(sizes)) >= 0.75
 
 
@@ -65,36 +65,36 @@ def test_batches_are_well_filled():
     assert np.mean(filled) > 0.7
 
 
-def test_the_seed_decides_and_nothing_else():
+def test_batches_depend_only_on_the_seed():
     sizes = expression_sizes(300)
     first, again, other = pack(sizes, seed=1), pack(sizes, seed=1), pack(sizes, seed=2)
     assert [batch.tolist() for batch in first] == [batch.tolist() for batch in again]
     assert [batch.tolist() for batch in first] != [batch.tolist() for batch in other]
 
 
-def test_batches_of_like_size_do_not_come_one_after_another():
+def test_batches_are_shuffled_by_size():
     sizes = expression_sizes(2000)
     areas = [padded_pixels(sizes, batch) / len(batch) for batch in pack(sizes)]
     assert abs(np.corrcoef(areas[:-1], areas[1:])[0, 1]) < 0.2
 
 
-def test_an_example_larger_than_a_batch_goes_alone():
+def test_oversized_example_forms_its_own_batch():
     sizes = np.array([[64, 64, 5], [2000, 2000, 50], [64, 80, 5]])
     batches = {tuple(sorted(batch)) for batch in pack(sizes)}
     assert batches == {(0, 2), (1,)}
 
 
-def test_nothing_packs_into_nothing():
+def test_no_examples_give_no_batches():
     assert pack(np.empty((0, 3))) == []
     assert valid_share(np.empty((0, 3)), []) == 1.0
 
 
-def test_a_limit_below_one_is_refused():
+def test_limit_below_one_is_an_error():
     with pytest.raises(DataError, match="at least 1"):
         pack(expression_sizes(3), max_pixels=0)
 
 
-def test_the_valid_share_counts_padding_to_whole_cells():
+def test_shares_count_padding_to_the_stride():
     sizes = np.array([[8, 16, 1], [16, 16, 3]])
     assert valid_share(sizes, [np.array([0, 1])]) == pytest.approx((128 + 256) / 512)
     assert step_share(sizes, [np.array([0, 1])]) == pytest.approx((1 + 3) / 6)
@@ -102,25 +102,25 @@ def test_the_valid_share_counts_padding_to_whole_cells():
 
 @settings(max_examples=60, deadline=None)
 @given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=12), world=st.integers(1, 7))
-def test_ranks_share_an_epoch_evenly_and_lose_nothing(counts, world):
+def test_shards_are_even_and_complete(counts, world):
     ends = np.cumsum(counts)
     batches = [np.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]
     if ends[-1] < world:
         with pytest.raises(DataError, match=f"{ends[-1]} examples .* {world} processes"):
             shard(batches, 0, world)
         return
-    hands = [shard(batches, rank, world) for rank in range(world)]
-    assert len({len(hand) for hand in hands}) == 1
-    sharded = [int(index) for hand in hands for batch in hand for index in batch]
+    shards = [shard(batches, rank, world) for rank in range(world)]
+    assert len({len(one) for one in shards}) == 1
+    sharded = [int(index) for one in shards for batch in one for index in batch]
     assert sorted(sharded) == list(range(ends[-1]))
-    assert all(len(batch) for hand in hands for batch in hand)
+    assert all(len(batch) for one in shards for batch in one)
 
 
-def test_an_even_epoch_is_dealt_as_it_is():
+def test_even_number_of_batches_is_sharded_unchanged():
     batches = [np.array([0, 1]), np.array([2]), np.array([3, 4]), np.array([5])]
     assert [batch.tolist() for batch in shard(batches, 1, 2)] == [[2], [5]]
 
 
-def test_a_rank_outside_the_world_is_refused():
+def test_rank_out_of_range_is_an_error():
     with pytest.raises(DataError, match="rank 2"):
         shard([np.arange(4)], 2, 2)

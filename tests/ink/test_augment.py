@@ -1,4 +1,4 @@
-"""Other ways in which the same hand could have written the same expression."""
+"""Stroke augmentation."""
 
 import numpy as np
 import pytest
@@ -22,13 +22,13 @@ def only(**values: float) -> StrokeAugmentation:
     return StrokeAugmentation(**{**vars(NONE), **values})
 
 
-def test_nothing_changes_at_strength_zero_but_the_place_on_the_paper() -> None:
+def test_strength_zero_only_shifts_the_ink() -> None:
     ink = NONE(EXPRESSION, np.random.default_rng(0))
     shift = points_of(ink) - points_of(EXPRESSION)
     assert np.allclose(shift, shift[0], atol=1e-4)
 
 
-def test_the_same_seed_gives_the_same_strokes_and_another_seed_others() -> None:
+def test_result_depends_on_the_seed() -> None:
     augment = StrokeAugmentation()
     one, same, other = (augment(EXPRESSION, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert np.array_equal(points_of(one), points_of(same))
@@ -37,7 +37,7 @@ def test_the_same_seed_gives_the_same_strokes_and_another_seed_others() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10_000), st.floats(0, 3))
-def test_every_token_keeps_its_ink_and_the_text_stays(seed: int, strength: float) -> None:
+def test_tokens_and_alignment_are_preserved(seed: int, strength: float) -> None:
     ink = StrokeAugmentation().scaled(strength)(EXPRESSION, np.random.default_rng(seed))
     assert ink.tokens == EXPRESSION.tokens
     assert [bool(row) for row in ink.alignment] == [bool(row) for row in EXPRESSION.alignment]
@@ -47,7 +47,7 @@ def test_every_token_keeps_its_ink_and_the_text_stays(seed: int, strength: float
     assert np.isfinite(points_of(ink)).all()
 
 
-def test_slant_moves_points_sideways_by_their_height() -> None:
+def test_slant_is_a_horizontal_shear() -> None:
     ink = only(slant=0.3)(EXPRESSION, np.random.default_rng(0))
     shift = points_of(ink) - points_of(EXPRESSION)
     height = points_of(EXPRESSION)[:, 1]
@@ -56,26 +56,26 @@ def test_slant_moves_points_sideways_by_their_height() -> None:
     assert np.allclose(np.ptp(shift[:, 1]), 0, atol=1e-4)
 
 
-def test_rotation_keeps_all_distances() -> None:
+def test_rotation_preserves_distances() -> None:
     ink = only(rotation=20)(EXPRESSION, np.random.default_rng(0))
     for one, other in zip(ink.strokes, EXPRESSION.strokes, strict=True):
         assert np.hypot(*(one[0] - one[-1])) == pytest.approx(np.hypot(*(other[0] - other[-1])))
 
 
-def test_symbols_move_each_for_itself_and_as_a_whole() -> None:
+def test_symbols_are_shifted_independently() -> None:
     ink = only(symbol_shift=3)(EXPRESSION, np.random.default_rng(0))
     shifts = [one - other for one, other in zip(ink.strokes, EXPRESSION.strokes, strict=True)]
     assert all(np.allclose(shift, shift[0], atol=1e-4) for shift in shifts)
     assert np.ptp([shift[0] for shift in shifts], axis=0).min() > 1
 
 
-def test_points_get_lost_but_never_the_ends_of_a_stroke() -> None:
+def test_dropped_points_never_include_stroke_ends() -> None:
     ink = only(drop=0.9)(EXPRESSION, np.random.default_rng(0))
     assert len(points_of(ink)) < len(points_of(EXPRESSION))
     assert all(len(one) >= 2 for one in ink.strokes)
 
 
-def test_strokes_of_one_symbol_that_are_close_are_joined_and_no_others() -> None:
+def test_only_close_strokes_of_one_symbol_are_joined() -> None:
     strokes = (stroke((0, 0), (0, 20)), stroke((5, 20), (20, 20)), stroke((30, 0), (30, 20)))
     ink = AlignedInk("L", ("L", "1"), strokes, ((0, 1), (2,)), "hand")
     joined = only(join=1)(ink, np.random.default_rng(0))
@@ -84,27 +84,27 @@ def test_strokes_of_one_symbol_that_are_close_are_joined_and_no_others() -> None
     assert only(join=1, join_gap=2)(ink, np.random.default_rng(0)).alignment == ink.alignment
 
 
-def test_a_dot_is_never_joined_to_its_letter() -> None:
+def test_dot_is_never_joined_to_its_letter() -> None:
     ink = AlignedInk("i", ("i",), (stroke((0, 8), (0, 20)), stroke((0, 2), (1, 3))), ((0, 1),), "")
     assert only(join=1, join_gap=99)(ink, np.random.default_rng(0)).alignment == ((0, 1),)
 
 
-def test_the_pen_changes_by_some_pixels_and_never_vanishes() -> None:
+def test_pen_width_varies_and_stays_positive() -> None:
     rng = np.random.default_rng(0)
     always = only(pen=1)
-    assert {always.draw_pen(RenderStyle(), rng).pen_width for _ in range(50)} == {2, 4, 5, 6}
-    assert min(always.draw_pen(RenderStyle(pen_width=1), rng).pen_width for _ in range(50)) == 1
-    assert NONE.draw_pen(RenderStyle(), rng) == RenderStyle()
+    assert {always.sample_pen(RenderStyle(), rng).pen_width for _ in range(50)} == {2, 4, 5, 6}
+    assert min(always.sample_pen(RenderStyle(pen_width=1), rng).pen_width for _ in range(50)) == 1
+    assert NONE.sample_pen(RenderStyle(), rng) == RenderStyle()
 
 
 def test_thick_pens_are_thinned_again() -> None:
     rng = np.random.default_rng(0)
-    pens = [only(pen=1).draw_pen(RenderStyle(), rng) for _ in range(100)]
+    pens = [only(pen=1).sample_pen(RenderStyle(), rng) for _ in range(100)]
     assert {pen.thinned for pen in pens if pen.pen_width >= 5} == {1}
     assert {pen.thinned for pen in pens if pen.pen_width <= 4} == {0}
 
 
 @pytest.mark.parametrize("wrong", [{"noise": -1.0}, {"wavelength": (0.0, 5.0)}])
-def test_settings_that_make_no_sense_are_refused(wrong: dict) -> None:
+def test_invalid_settings_are_rejected(wrong: dict) -> None:
     with pytest.raises(PosformerError):
         StrokeAugmentation(**wrong)

@@ -1,4 +1,4 @@
-"""Sample strokes the way CROHME's images were drawn."""
+"""Rendering strokes like CROHME's images."""
 
 import io
 import zipfile
@@ -38,7 +38,7 @@ styles = st.builds(
 )
 
 
-def test_a_point_is_a_square_of_the_pen_inside_the_margin() -> None:
+def test_point_becomes_a_square_inside_the_margin() -> None:
     image = render([stroke((5.7, 3.2))])
     assert image.shape == (26, 26)
     rows, columns = np.nonzero(image)
@@ -46,12 +46,12 @@ def test_a_point_is_a_square_of_the_pen_inside_the_margin() -> None:
     assert set(np.unique(image)) == {0, 255}
 
 
-def test_lines_round_half_a_pixel_away_from_where_they_start() -> None:
+def test_lines_round_half_pixels_away_from_their_start() -> None:
     style = RenderStyle(margin=(0, 0), pen_width=1)
-    forth = render([stroke((0, 0), (2, 1))], style) > 0
-    back = render([stroke((2, 1), (0, 0))], style) > 0
-    assert forth.tolist() == [[True, False, False], [False, True, True]]
-    assert back.tolist() == [[True, True, False], [False, False, True]]
+    forward = render([stroke((0, 0), (2, 1))], style) > 0
+    backward = render([stroke((2, 1), (0, 0))], style) > 0
+    assert forward.tolist() == [[True, False, False], [False, True, True]]
+    assert backward.tolist() == [[True, True, False], [False, False, True]]
 
 
 def test_no_line_is_drawn_between_strokes() -> None:
@@ -63,17 +63,13 @@ def test_no_line_is_drawn_between_strokes() -> None:
 
 @settings(deadline=None)
 @given(strokes_of_any_shape, styles)
-def test_the_size_is_known_before_anything_is_drawn(
-    strokes: list[np.ndarray], style: RenderStyle
-) -> None:
+def test_rendered_size_matches_the_image(strokes: list[np.ndarray], style: RenderStyle) -> None:
     assert render(strokes, style).shape == rendered_size(strokes, style)
 
 
 @settings(deadline=None)
 @given(strokes_of_any_shape, st.integers(1, 6), st.integers(0, 9))
-def test_the_margin_is_empty_and_the_ink_touches_it(
-    strokes: list[np.ndarray], pen: int, margin: int
-) -> None:
+def test_ink_touches_the_empty_margin(strokes: list[np.ndarray], pen: int, margin: int) -> None:
     image = render(strokes, RenderStyle(margin=(margin, margin), pen_width=pen))
     rows, columns = np.nonzero(image)
     height, width = image.shape
@@ -81,39 +77,39 @@ def test_the_margin_is_empty_and_the_ink_touches_it(
     assert (rows.max(), columns.max()) == (height - margin - 1, width - margin - 1)
 
 
-def test_a_thinned_stroke_is_as_long_and_has_lost_its_outer_pixels() -> None:
+def test_thinned_stroke_loses_its_outer_pixels() -> None:
     line = [np.array([(0.0, 0.0), (40.0, 0.0)])]
     image = render(line, RenderStyle(margin=(0, 0), pen_width=5, thinned=1))
     assert image.shape == (5, 45)
     assert image[:, 5:40].any(axis=1).tolist() == [False, True, True, True, False]
 
 
-def test_boxes_hold_exactly_the_ink_of_their_tokens() -> None:
+def test_boxes_enclose_the_ink_of_their_tokens() -> None:
     ink = aligned("a + b ^ { 2 }")
     image, boxes = render_aligned(ink)
-    for place, members in enumerate(ink.alignment):
+    for index, members in enumerate(ink.alignment):
         if not members:
-            assert np.isnan(boxes[place]).all()
+            assert np.isnan(boxes[index]).all()
             continue
-        left, top, right, bottom = boxes[place].astype(int)
+        left, top, right, bottom = boxes[index].astype(int)
         inside = image[top:bottom, left:right]
         assert inside.any(axis=0).all()
         assert inside.any(axis=1).all()
-    kept = boxes[~np.isnan(boxes[:, 0])].astype(int)
-    for left, top, right, bottom in kept:
+    inked = boxes[~np.isnan(boxes[:, 0])].astype(int)
+    for left, top, right, bottom in inked:
         image[top:bottom, left:right] = 0
     assert not image.any()
 
 
-def test_boxes_shrink_with_the_image() -> None:
+def test_boxes_scale_with_the_image() -> None:
     ink = aligned("a + b")
-    whole, boxes = render_aligned(ink)
+    full, boxes = render_aligned(ink)
     half, half_boxes = render_aligned(ink, RenderStyle(scale=0.5))
-    assert half.shape == (whole.shape[0] // 2, whole.shape[1] // 2)
+    assert half.shape == (full.shape[0] // 2, full.shape[1] // 2)
     assert np.allclose(half_boxes, boxes / 2, atol=1)
 
 
-def test_ink_of_any_unit_comes_to_the_same_size() -> None:
+def test_ink_in_any_unit_has_the_same_rendered_size() -> None:
     small = [stroke((0, 0), (10, 40)), stroke((20, 5), (50, 47)), stroke((60, 20), (90, 21))]
     large = [points * 100 for points in small]
     tiny = [points.astype(np.float64) / 1000 for points in small]
@@ -122,24 +118,24 @@ def test_ink_of_any_unit_comes_to_the_same_size() -> None:
     assert rendered_size(strokes_in_pixels(tiny)) == rendered_size(strokes_in_pixels(small))
 
 
-def test_a_minus_sign_alone_does_not_become_a_beam() -> None:
+def test_single_minus_sign_is_sized_by_width() -> None:
     _, width = rendered_size(strokes_in_pixels([stroke((0, 0), (100, 2), (200, 0))]))
     assert width < 80
 
 
-def test_a_dot_alone_can_be_drawn() -> None:
+def test_single_dot_is_rendered() -> None:
     assert render(strokes_in_pixels([stroke((7, 7))])).any()
 
 
 @pytest.mark.parametrize(
     "wrong", [{"scale": 0}, {"margin": (-1, 0)}, {"pen_width": 0}, {"thinned": 3}]
 )
-def test_styles_that_make_no_image_are_refused(wrong: dict) -> None:
+def test_invalid_styles_are_rejected(wrong: dict) -> None:
     with pytest.raises(InkError):
         RenderStyle(**wrong)
 
 
-def test_a_image_larger_than_memory_is_refused() -> None:
+def test_too_large_image_is_rejected() -> None:
     with pytest.raises(InkError, match="too large"):
         render([stroke((0, 0), (1e6, 1e6))])
 
@@ -153,7 +149,7 @@ def test_render_command_writes_the_image(tmp_path: Path) -> None:
     assert (np.asarray(Image.open(tmp_path / "a.png")) == expected).all()
 
 
-def test_render_command_names_what_it_cannot_write(tmp_path: Path) -> None:
+def test_render_command_names_an_unwritable_file(tmp_path: Path) -> None:
     (tmp_path / "a.inkml").write_bytes(fraction_ink())
     arguments = ["render", str(tmp_path / "a.inkml"), str(tmp_path / "a.nothing")]
     result = CliRunner().invoke(app, arguments)
@@ -162,16 +158,18 @@ def test_render_command_names_what_it_cannot_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("split", ["train", "2014", "2016"])
-def test_images_of_crohme_are_drawn_again_pixel_for_pixel(
+def test_crohme_images_are_reproduced_pixel_for_pixel(
     crohme_zip: Path, crohme_ink_zip: Path, split: str
 ) -> None:
     with zipfile.ZipFile(crohme_zip) as images, zipfile.ZipFile(crohme_ink_zip) as inks:
         known = set(images.namelist())
         files = [name for name in inks.namelist() if f"/{split}/" in name]
         pairs = [(file, f"data/{split}/img/{PurePosixPath(file).stem}.bmp") for file in files]
-        same = []
+        identical = []
         for file, bitmap in [pair for pair in pairs if pair[1] in known][::60]:
             real = np.asarray(Image.open(io.BytesIO(images.read(bitmap))))
-            drawn = render(strokes_in_pixels(read_inkml(inks.read(file), file).strokes))
-            same.append(drawn.shape == real.shape and bool(((drawn > 0) == (real > 0)).all()))
-    assert sum(same) / len(same) > 0.95
+            rendered = render(strokes_in_pixels(read_inkml(inks.read(file), file).strokes))
+            identical.append(
+                rendered.shape == real.shape and bool(((rendered > 0) == (real > 0)).all())
+            )
+    assert sum(identical) / len(identical) > 0.95

@@ -1,34 +1,42 @@
-"""Data sets of images and of ink, drawing training examples, packing batches."""
+"""Datasets of images and ink, samplers of training examples, batches."""
 
-from posformer.data.image_codec import Polarity, decode_image
 from posformer.data.image_dataset import (
-    Example,
     ImageDataset,
     ImageSample,
     ImageSampler,
-    Problem,
     list_splits,
     open_images,
 )
-from posformer.data.ink_dataset import InkSample, InkSampler, drop_known_texts, load_ink
+from posformer.data.ink_dataset import (
+    InkDataset,
+    InkSample,
+    InkSampler,
+    drop_known_texts,
+    load_ink,
+)
+from posformer.data.labels import Example, Problem
 from posformer.data.packing import pack_batches, shard, step_share, valid_share
+from posformer.data.registry import FORMATS, Dataset, DatasetFormat, open_dataset
 from posformer.data.sampling import Sample, Sampler
 
 __all__ = [
+    "FORMATS",
+    "Dataset",
+    "DatasetFormat",
     "Example",
     "ImageDataset",
     "ImageSample",
     "ImageSampler",
+    "InkDataset",
     "InkSample",
     "InkSampler",
-    "Polarity",
     "Problem",
     "Sample",
     "Sampler",
-    "decode_image",
     "drop_known_texts",
     "list_splits",
     "load_ink",
+    "open_dataset",
     "open_images",
     "pack_batches",
     "shard",

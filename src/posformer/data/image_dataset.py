@@ -1,66 +1,38 @@
-"""Data sets of images with captions."""
+"""Datasets of images with captions."""
 
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, overload
+from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from posformer.data.image_codec import Polarity, decode_image, read_size
-from posformer.data.splits import IMAGE_SUFFIXES, Split, find_splits, pick_split
+from posformer.data.labels import Example, Problem, line_location, read_labels
+from posformer.data.sampling import check_scale_range
+from posformer.data.splits import Split, find_splits, pick_split
 from posformer.data.storage import Files, open_files
-from posformer.errors import DataError
-from posformer.image.sizing import ink_box
-from posformer.ink.render import resample
-from posformer.latex import split_caption
+from posformer.errors import DataError, ImageError
+from posformer.image.loading import Polarity, image_size, load_image, white_on_black
+from posformer.image.sizing import fit_scale, ink_box, resample
 
 __all__ = [
-    "Example",
     "ImageDataset",
     "ImageSample",
     "ImageSampler",
-    "Polarity",
-    "Problem",
-    "decode_image",
+    "list_image_splits",
     "list_splits",
+    "open_image_split",
     "open_images",
 ]
 
-
-@dataclass(frozen=True)
-class Example:
-    """An image and what is written in it."""
-
-    name: str
-    """The name in the label file, without an image's extension."""
-    tokens: tuple[str, ...]
-    """The expression in caption form."""
-    path: str
-    """The image, as a path inside the data set."""
-    line: int
-    """The line of the label file, from 1."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something wrong with a data set."""
-
-    kind: Literal[
-        "missing image", "unknown token", "empty caption", "broken image", "duplicate name"
-    ]
-    place: str
-    """The label file and the line."""
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.kind}: {self.detail}"
+_HEADER_BYTES = 4096  # nearly always enough to read the size of an image
 
 
 def list_splits(path: str | os.PathLike[str]) -> list[str]:
-    """Name the splits that a folder or zip archive holds."""
-    return [split.name for split in find_splits(open_files(path))]
+    """Return the names of the splits with images in a folder or zip archive."""
+    return list_image_splits(open_files(path))
 
 
 def open_images(
@@ -71,61 +43,72 @@ def open_images(
     polarity: Polarity = "auto",
     strict: bool = True,
 ) -> "ImageDataset":
-    """Open one split of a data set; CROHME, MNE, HME100K and M2E are told apart by their files.
+    """Open a split of a dataset; the layout (CROHME, MNE, HME100K, M2E) is detected.
 
     Args:
         path: A folder or a zip archive.
-        split: Which part: `train`, `2014`, `N1`, …
-        vocabulary: When given, a token that is not in it is an error.
-        polarity: What ink the images have; whatever it is, images come out as white on black.
-        strict: Whether anything wrong in the label file is an error. If not, the lines concerned
-            are left out and `ImageDataset.problems` lists them.
+        split: Name of the split: `train`, `2014`, `N1`, …
+        vocabulary: If given, a token outside of it is an error.
+        polarity: The ink of the images, which are always returned as white ink on black.
+        strict: Whether a problem in the label file is an error. Otherwise the lines concerned
+            are skipped and `ImageDataset.problems` lists them.
 
     Raises:
-        DataError: When there is no such split, or something is wrong; names file, line and token.
+        DataError: If the split does not exist or has a problem; names file, line and token.
     """
-    files = open_files(path)
-    labels = _Labels(files, pick_split(files, split))
-    examples, problems = labels.read(vocabulary)
+    return open_image_split(
+        open_files(path), split, vocabulary=vocabulary, polarity=polarity, strict=strict
+    )
+
+
+def list_image_splits(files: Files) -> list[str]:
+    """Return the names of the splits that have images."""
+    return [split.name for split in find_splits(files)]
+
+
+def open_image_split(
+    files: Files,
+    name: str,
+    *,
+    vocabulary: Container[str] | None = None,
+    polarity: Polarity = "auto",
+    strict: bool = True,
+) -> "ImageDataset":
+    """Open a split of opened files; see `open_images`."""
+    split = pick_split(files, name)
+    examples, problems = read_labels(files, split, vocabulary)
     if strict and problems:
-        raise DataError(_summary(problems))
-    return ImageDataset(files, split, labels.place, examples, polarity, tuple(problems))
-
-
-def _summary(problems: Sequence[Problem]) -> str:
-    more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
-    return f"{problems[0]}{more}"
+        more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
+        raise DataError(f"{problems[0]}{more}")
+    return ImageDataset(files, split, examples, polarity, tuple(problems))
 
 
 class ImageDataset(Sequence[Example]):
-    """The examples of a split; images are read when they are asked for.
+    """The examples of a split. Images are read on demand.
 
-    It can be shared between threads, forked and pickled.
+    The dataset can be shared between threads, forked and pickled.
     """
 
     def __init__(
         self,
         files: Files,
-        split: str,
-        place: Callable[[int], str],
+        split: Split,
         examples: Sequence[Example],
         polarity: Polarity = "auto",
         label_problems: tuple[Problem, ...] = (),
     ):
-        """Hold examples; `open_images` is the way to get there.
+        """Create a dataset; `open_images` is the usual way.
 
         Args:
-            files: Where the images are.
-            split: The name of the split.
-            place: Tells for a line of the label file where it is, for messages.
-            examples: What the set holds.
-            polarity: What ink the images have.
-            label_problems: What was wrong in the label file.
+            files: The files of the dataset.
+            split: The split.
+            examples: Names, captions and image paths.
+            polarity: The ink of the images.
+            label_problems: Problems found in the label file.
         """
         self.files = files
         self.split = split
         self.polarity = polarity
-        self._place = place
         self._examples = tuple(examples)
         self._label_problems = label_problems
 
@@ -142,157 +125,80 @@ class ImageDataset(Sequence[Example]):
         return self._examples[index]
 
     def __repr__(self) -> str:
-        return f"ImageDataset({str(self.files.path)!r}, {self.split!r}, {len(self)} examples)"
+        return f"ImageDataset({str(self.files.path)!r}, {self.split.name!r}, {len(self)} examples)"
 
     def select(self, indices: Iterable[int]) -> "ImageDataset":
-        """Give the set that holds only these examples, in this order."""
-        chosen = [self._examples[index] for index in indices]
-        return ImageDataset(self.files, self.split, self._place, chosen, self.polarity)
+        """Return a dataset of only these examples, in this order."""
+        selected = [self._examples[index] for index in indices]
+        return ImageDataset(self.files, self.split, selected, self.polarity)
 
-    def image(self, index: int) -> np.ndarray:
-        """Read an image; uint8 (height, width), white ink on black.
+    def image(self, index: int) -> NDArray[np.uint8]:
+        """Read an image.
+
+        Returns:
+            uint8 (height, width), white ink on black.
 
         Raises:
-            DataError: When the file is not a whole image.
+            DataError: If the file is not an intact image.
         """
         example = self._examples[index]
         try:
-            return decode_image(self.files.read(example.path), self.polarity)
-        except (DataError, OSError) as error:
-            raise DataError(str(self._broken(example, error))) from error
+            return white_on_black(load_image(self.files.read(example.path)), self.polarity)
+        except (DataError, ImageError, OSError) as error:
+            raise DataError(str(self._broken_image(example, error))) from error
 
     @cached_property
-    def sizes(self) -> np.ndarray:
-        """Height and width of every image, int64 (examples, 2), from the files' headers alone."""
+    def sizes(self) -> NDArray[np.int64]:
+        """Height and width of every image, int64 (examples, 2), read from the file headers."""
         sizes = np.empty((len(self), 2), dtype=np.int64)
         for index, example in enumerate(self._examples):
             try:
-                sizes[index] = read_size(self.files, example.path)
-            except (DataError, OSError) as error:
-                raise DataError(str(self._broken(example, error))) from error
+                sizes[index] = self._read_size(example.path)
+            except (DataError, ImageError, OSError) as error:
+                raise DataError(str(self._broken_image(example, error))) from error
         return sizes
 
     def problems(self) -> list[Problem]:
-        """List all that is wrong with the split; reads every image.
+        """Return all problems of the split; reads every image.
 
-        Lines that are listed for the label file (possible only when the set was opened with
-        `strict=False`) are not among the examples; broken images still are.
+        Lines with a problem in the label file, which only a dataset opened with `strict=False`
+        can have, are not among the examples. Broken images are.
         """
         return [*self._label_problems, *self._broken_images()]
+
+    def _read_size(self, path: str) -> tuple[int, int]:
+        try:
+            return image_size(self.files.read(path, _HEADER_BYTES))
+        except ImageError:
+            return image_size(self.files.read(path))
 
     def _broken_images(self) -> Iterator[Problem]:
         for index, example in enumerate(self._examples):
             try:
                 self.image(index)
             except DataError as error:
-                yield self._broken(example, error.__cause__ or error)
+                yield self._broken_image(example, error.__cause__ or error)
 
-    def _broken(self, example: Example, reason: BaseException) -> Problem:
-        return Problem("broken image", self._place(example.line), f"{example.path} ({reason})")
-
-
-@dataclass(frozen=True)
-class _Labels:
-    """The label file of a split."""
-
-    files: Files
-    split: Split
-
-    def place(self, line: int) -> str:
-        """Name a line for a message."""
-        return f"{self.files.path}/{self.split.labels} line {line}"
-
-    def read(self, vocabulary: Container[str] | None) -> tuple[list[Example], list[Problem]]:
-        """Read the examples, and what is wrong with the lines that give none."""
-        rows = list(self._rows())
-        images = _Images(self.files.names())
-        folder = images.best_folder(self.split.folders, [name for _, name, _ in rows])
-        examples: list[Example] = []
-        problems: list[Problem] = []
-        first_lines: dict[str, int] = {}
-        for line, label, tokens in rows:
-            name = _without_suffix(label)
-            path = images.find(folder, label)
-            first = first_lines.setdefault(name, line)
-            if first != line:
-                what = f"{name!r}, as in line {first}"
-                problems.append(Problem("duplicate name", self.place(line), what))
-            elif path is None:
-                what = f"no image {name!r} in {folder}/"
-                problems.append(Problem("missing image", self.place(line), what))
-            elif fault := self._caption_fault(line, name, tokens, vocabulary):
-                problems.append(fault)
-            else:
-                examples.append(Example(name, tokens, path, line))
-        return examples, problems
-
-    def _caption_fault(
-        self, line: int, name: str, tokens: Sequence[str], vocabulary: Container[str] | None
-    ) -> Problem | None:
-        if not tokens:
-            return Problem("empty caption", self.place(line), f"{name!r} has no tokens")
-        for token in tokens:
-            if vocabulary is not None and token not in vocabulary:
-                what = f"{token!r} of {name!r} is not in the vocabulary"
-                return Problem("unknown token", self.place(line), what)
-        return None
-
-    def _rows(self) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-        """Give line, name and tokens; the name ends at the first tab or, without one, blank."""
-        try:
-            text = self.files.read(self.split.labels).decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise DataError(f"{self.files.path}/{self.split.labels}: not UTF-8: {error}") from error
-        for line, row in enumerate(text.split("\n"), start=1):
-            if row.strip():
-                name, *rest = row.split("\t" if "\t" in row else None, 1)
-                yield line, name.strip(), split_caption(" ".join(rest))
-
-
-class _Images:
-    """The images of a data set by their names, with and without extension."""
-
-    def __init__(self, names: Iterable[str]):
-        found = [name for name in names if name.lower().endswith(IMAGE_SUFFIXES)]
-        self._exact = set(found)
-        self._by_stem: dict[str, str] = {}
-        for name in found:
-            self._by_stem.setdefault(_without_suffix(name), name)
-
-    def find(self, folder: str, label: str) -> str | None:
-        """Find the image a label names; the label's extension need not be the file's."""
-        path = label if folder == "." else f"{folder}/{label}"
-        if path in self._exact:
-            return path
-        return self._by_stem.get(path) or self._by_stem.get(_without_suffix(path))
-
-    def best_folder(self, folders: Sequence[str], labels: Sequence[str]) -> str:
-        """Choose the folder that has the most images of those labelled; the first of equals."""
-        return max(folders, key=lambda folder: sum(bool(self.find(folder, one)) for one in labels))
-
-
-def _without_suffix(name: str) -> str:
-    for suffix in IMAGE_SUFFIXES:
-        if name.lower().endswith(suffix):
-            return name[: -len(suffix)]
-    return name
+    def _broken_image(self, example: Example, reason: BaseException) -> Problem:
+        location = line_location(self.files, self.split, example.line)
+        return Problem("broken image", location, f"{example.path} ({reason})")
 
 
 @dataclass(frozen=True)
 class ImageSample:
-    """An image of a data set at the size that was drawn for it; see `Sample`."""
+    """An image of a dataset and the size to render it at; see `Sample`."""
 
     name: str
     tokens: tuple[str, ...]
     height: int
     width: int
     original: ImageDataset
-    """The set of this image alone: light to send to another process."""
+    """A dataset of this image alone, which is cheap to send to another process."""
     box: tuple[int, int, int, int] | None
-    """What of it is kept, as left, top, right, bottom; None for all."""
+    """Left, top, right, bottom of the part to use; None for the whole image."""
 
-    def render(self) -> tuple[np.ndarray, None]:
-        """Make the image, uint8 (height, width); where its symbols are is not known."""
+    def render(self) -> tuple[NDArray[np.uint8], None]:
+        """Render the image, uint8 (height, width). There are no token boxes."""
         image = self.original.image(0)
         if self.box:
             left, top, right, bottom = self.box
@@ -301,7 +207,7 @@ class ImageSample:
 
 
 class ImageSampler:
-    """Draws training examples from a set of images, with the scale augmentation of the paper."""
+    """Samples training examples from images, with the scale augmentation of the paper."""
 
     def __init__(
         self,
@@ -312,19 +218,21 @@ class ImageSampler:
         max_size: tuple[int, int] | None = None,
         crop_margin: int | None = None,
     ):
-        """Wrap a set of images.
+        """Create a sampler.
 
         Args:
-            images: The data set.
-            scale_range: Smallest and largest factor for both sides; None for the size as it is.
-            max_pixels: An image with more pixels is drawn smaller, so that it has no more.
-            max_size: Greatest height and width; an image that exceeds one is drawn smaller.
-                CoMER's program has (256, 1024).
-            crop_margin: Pixels left, before scaling, of the empty margin around the ink; None to
-                keep it as it is. Needs every image to be read once.
+            images: The dataset.
+            scale_range: Smallest and largest scale factor; None to keep the size.
+            max_pixels: Larger images are scaled down to this area.
+            max_size: Maximum height and width; larger images are scaled down. CoMER uses
+                (256, 1024).
+            crop_margin: Pixels, before scaling, kept of the empty margin around the ink; None to
+                keep all of it. Requires reading every image once.
+
+        Raises:
+            DataError: If the scale range is invalid.
         """
-        if scale_range is not None and not 0 < scale_range[0] <= scale_range[1]:
-            raise DataError(f"scale_range {scale_range} is not (smallest, largest) above 0")
+        check_scale_range(scale_range)
         self.images = images
         self.scale_range = scale_range
         self.max_pixels = max_pixels
@@ -335,7 +243,7 @@ class ImageSampler:
         return len(self.images)
 
     def sample(self, index: int, rng: np.random.Generator) -> ImageSample:
-        """Draw the scale of an example; nothing is decoded."""
+        """Sample the scale of an example, without decoding it."""
         example = self.images[index]
         box = None
         height, width = (int(side) for side in self.images.sizes[index])
@@ -343,7 +251,7 @@ class ImageSampler:
             left, top, right, bottom = box = self._boxes[index]
             height, width = bottom - top, right - left
         scale = rng.uniform(*self.scale_range) if self.scale_range else 1.0
-        scale = min(scale, self._largest_scale(height, width))
+        scale = min(scale, fit_scale(height, width, self.max_pixels, self.max_size))
         return ImageSample(
             name=example.name,
             tokens=example.tokens,
@@ -353,17 +261,9 @@ class ImageSampler:
             box=box,
         )
 
-    def _largest_scale(self, height: int, width: int) -> float:
-        limits = [np.inf]
-        if self.max_pixels is not None:
-            limits.append(np.sqrt(self.max_pixels / (height * width)))
-        if self.max_size is not None:
-            limits += [self.max_size[0] / height, self.max_size[1] / width]
-        return float(min(limits))
-
     @cached_property
     def _boxes(self) -> list[tuple[int, int, int, int]] | None:
-        """What is kept of every image, as left, top, right, bottom; None for all of all."""
+        """The part of every image to use, as left, top, right, bottom; None without cropping."""
         if self.crop_margin is None:
             return None
         images = (self.images.image(index) for index in range(len(self)))

@@ -1,44 +1,48 @@
-"""Sets of aligned ink, and training examples drawn from them."""
+"""Datasets of ink aligned with captions."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
-import tempfile
-import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
+from posformer.data.array_cache import DEFAULT_CACHE, ArrayCache, file_state
+from posformer.data.sampling import check_scale_range
 from posformer.data.storage import Files, open_files
 from posformer.errors import DataError, InkError
-from posformer.ink.aligned import AlignedInk
+from posformer.image.sizing import fit_scale
+from posformer.ink.aligned import AlignedInk, split_points
 from posformer.ink.alignment import align
 from posformer.ink.augmentation import StrokeAugmentation
 from posformer.ink.captions import caption_of
 from posformer.ink.inkml import read_inkml
-from posformer.ink.render import RenderStyle, render_aligned, rendered_size
-from posformer.synthesis.substitution import SymbolSubstitution
+from posformer.ink.render import RenderStyle, render, render_aligned, rendered_size
 
 __all__ = [
     "DEFAULT_CACHE",
+    "InkDataset",
     "InkSample",
     "InkSampler",
+    "InkTransform",
     "drop_known_texts",
+    "list_ink_splits",
     "load_ink",
+    "open_ink_split",
 ]
 
-DEFAULT_CACHE = Path("runs") / "cache"
-"""Where read ink is kept between runs, below the working folder."""
-
-_FORMAT = 4  # of the cache; to be raised whenever reading, aligning or scaling changes
+_CACHE_VERSION = 4  # to be raised whenever reading, alignment or scaling changes
 
 _log = logging.getLogger(__name__)
+
+InkTransform = Callable[[AlignedInk, np.random.Generator], AlignedInk]
+"""A random change of an expression, such as symbol substitution."""
 
 
 def load_ink(
@@ -47,46 +51,90 @@ def load_ink(
     captions: Mapping[str, Sequence[str]] | None = None,
     cache: str | os.PathLike[str] | None = DEFAULT_CACHE,
 ) -> list[AlignedInk]:
-    """Read a split of a set of InkML files, aligned and in the pixels of its CROHME images.
+    """Load a split of InkML files, aligned and in pixels of CROHME's images.
 
-    The first time every file is read; later the cache is, as long as the source has the same size
-    and time, and the captions are the same. Files that cannot be read are left out with a warning.
+    The result is cached until the files (by size and time) or the captions change. Files that
+    cannot be read are skipped with a warning.
 
     Args:
-        path: A folder or zip archive that has a folder named like the split somewhere.
-        split: Which part: `train`, `2013`, …
-        captions: Tokens by name; ink of other names is left out. By default captions come from the
-            ink itself.
-        cache: Folder to keep what was read; None to keep nothing.
+        path: A folder or zip archive that contains a folder named like the split at any depth.
+        split: Name of the split: `train`, `2013`, …
+        captions: Tokens by name; ink with other names is skipped. By default captions are
+            derived from the ink itself.
+        cache: Cache folder; None to disable the cache.
 
     Returns:
-        The ink, by name.
+        The ink, sorted by name.
 
     Raises:
-        DataError: When there is no such split, or nothing in it can be read.
+        DataError: If the split does not exist or nothing in it can be read.
     """
-    files = open_files(path)
-    kept = _Cache(Path(cache), files, split, captions) if cache is not None else None
-    inks = kept.load() if kept else None
-    if inks is None:
-        inks = sorted(_read(files, split, captions), key=lambda ink: ink.name)
-        if not inks:
-            raise DataError(f"{files.path}: no ink of split {split!r} can be used")
-        if kept:
-            kept.save(inks)
+    return _load_ink(open_files(path), split, captions, cache)
+
+
+def _load_ink(
+    files: Files,
+    split: str,
+    captions: Mapping[str, Sequence[str]] | None,
+    cache: str | os.PathLike[str] | None,
+) -> list[AlignedInk]:
+    stored = None
+    if cache is not None:
+        texts = captions and sorted((name, list(tokens)) for name, tokens in captions.items())
+        key = [_CACHE_VERSION, str(files.path.resolve()), _state(files, split), split, texts]
+        stored = ArrayCache(Path(cache), f"ink-{split}", key)
+        if (arrays := stored.load()) is not None:
+            return _unpack(arrays)
+    inks = sorted(_read(files, split, captions), key=lambda ink: ink.name)
+    if not inks:
+        raise DataError(f"{files.path}: no usable ink in split {split!r}")
+    if stored is not None:
+        stored.save(_pack(inks))
     return inks
 
 
 def drop_known_texts(inks: Iterable[AlignedInk], known: Iterable[AlignedInk]) -> list[AlignedInk]:
-    """Leave out ink whose text occurs in `known`, as a validation set must."""
+    """Drop ink whose text occurs in `known`, as is needed for a validation set."""
     texts = {ink.tokens for ink in known}
     return [ink for ink in inks if ink.tokens not in texts]
+
+
+class InkDataset(Sequence[AlignedInk]):
+    """Ink with captions; images are rendered like CROHME's on demand."""
+
+    def __init__(self, inks: Sequence[AlignedInk]) -> None:
+        """Wrap ink in pixels of CROHME's images, as `load_ink` returns it."""
+        self.inks = inks
+
+    def __len__(self) -> int:
+        return len(self.inks)
+
+    @overload
+    def __getitem__(self, index: int) -> AlignedInk: ...
+    @overload
+    def __getitem__(self, index: slice) -> InkDataset: ...
+    def __getitem__(self, index: int | slice) -> AlignedInk | InkDataset:
+        return InkDataset(self.inks[index]) if isinstance(index, slice) else self.inks[index]
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        """Render an expression, uint8 (height, width), white ink on black."""
+        return render(self.inks[index].strokes)
+
+
+def list_ink_splits(files: Files) -> list[str]:
+    """Return the names of all folders that hold InkML files at any depth."""
+    return sorted({folder for name in _inkml_files(files) for folder in _folders(name)})
+
+
+def open_ink_split(files: Files, split: str) -> InkDataset:
+    """Open a split of opened files, through the default cache; see `load_ink`."""
+    return InkDataset(_load_ink(files, split, None, DEFAULT_CACHE))
 
 
 def _read(
     files: Files, split: str, captions: Mapping[str, Sequence[str]] | None
 ) -> Iterator[AlignedInk]:
-    for file in _files_of(files, split):
+    for file in _files_of_split(files, split):
         name = PurePosixPath(file).stem
         if captions is not None and name not in captions:
             continue
@@ -95,98 +143,59 @@ def _read(
             tokens = caption_of(ink) if captions is None else captions[name]
             aligned = align(ink, tokens)
         except InkError as error:
-            _log.warning("%s: left out %s: %s", files.path, file, error)
+            _log.warning("%s: skipped %s: %s", files.path, file, error)
         else:
-            yield replace(aligned, writer=aligned.writer or _writer_by_name(name))
+            yield replace(aligned, writer=aligned.writer or _writer_from_name(name))
 
 
-def _files_of(files: Files, split: str) -> list[str]:
-    found = [
-        name
-        for name in files.names()
-        if name.endswith(".inkml") and split in PurePosixPath(name).parts[:-1]
-    ]
+def _inkml_files(files: Files) -> list[str]:
+    return [name for name in files.names() if name.endswith(".inkml")]
+
+
+def _folders(name: str) -> tuple[str, ...]:
+    return PurePosixPath(name).parts[:-1]
+
+
+def _files_of_split(files: Files, split: str) -> list[str]:
+    found = [name for name in _inkml_files(files) if split in _folders(name)]
     if not found:
         raise DataError(f"{files.path}: no .inkml files in a folder {split!r}")
     return found
 
 
-def _writer_by_name(name: str) -> str:
-    """What all names of one writer start with, as in `200924-1331-216` and `rit_4210_3`."""
+def _writer_from_name(name: str) -> str:
+    """Return the common prefix of a writer's files, as in `200924-1331-216` and `rit_4210_3`."""
     return name[: max(name.rfind("-"), name.rfind("_"), 0)] or name
 
 
-class _Cache:
-    """One file that holds the aligned ink of a split, as plain arrays."""
-
-    def __init__(
-        self,
-        folder: Path,
-        files: Files,
-        split: str,
-        captions: Mapping[str, Sequence[str]] | None,
-    ) -> None:
-        texts = captions and sorted((name, list(tokens)) for name, tokens in captions.items())
-        key = [_FORMAT, str(files.path.resolve()), _state(files, split), split, texts]
-        digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
-        self._file = folder / f"ink-{split}-{digest}.npz"
-
-    def load(self) -> list[AlignedInk] | None:
-        """The ink, or None when it has to be read anew."""
-        if not self._file.is_file():
-            return None
-        try:
-            with np.load(self._file, allow_pickle=False) as arrays:
-                return _unpack({name: arrays[name] for name in arrays.files})
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            _log.warning("%s: the cache is read anew: %s", self._file, error)
-            return None
-
-    def save(self, inks: Sequence[AlignedInk]) -> None:
-        """Keep ink; without a place to write to nothing is kept."""
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=self._file.parent) as folder:
-                # Another process may read the cache at this moment: it sees a whole file or none.
-                whole = Path(folder) / self._file.name
-                np.savez(whole, **_pack(inks))
-                whole.replace(self._file)
-        except OSError as error:
-            _log.warning("%s: the ink is not kept: %s", self._file, error)
-
-
 def _state(files: Files, split: str) -> list[list[object]]:
-    """Size and time of an archive, or of every file of a split in a folder."""
+    """Return the state of an archive, or of every file of a split in a folder."""
     if files.path.is_file():
-        paths = [files.path]
-    else:
-        paths = [files.path / name for name in _files_of(files, split)]
-    states = [(path, path.stat()) for path in paths]
-    return [[path.name, state.st_size, state.st_mtime_ns] for path, state in states]
+        return file_state([files.path])
+    return file_state([files.path / name for name in _files_of_split(files, split)])
 
 
 def _pack(inks: Sequence[AlignedInk]) -> dict[str, Any]:
-    """Arrays that hold ink; every stroke has the place of its token, or -1."""
+    """Return arrays that hold the ink; every stroke has the index of its token, or -1."""
     texts = json.dumps([[ink.name, ink.writer, " ".join(ink.tokens)] for ink in inks])
     owners = []
     for ink in inks:
         owner = np.full(len(ink.strokes), -1, np.int32)
-        for place, strokes in enumerate(ink.alignment):
-            owner[list(strokes)] = place
+        for index, strokes in enumerate(ink.alignment):
+            owner[list(strokes)] = index
         owners.append(owner)
-    every = [stroke for ink in inks for stroke in ink.strokes]
+    all_strokes = [stroke for ink in inks for stroke in ink.strokes]
     return {
         "texts": np.frombuffer(texts.encode(), np.uint8),
-        "points": np.concatenate(every).astype(np.float32),
-        "lengths": np.array([len(stroke) for stroke in every], np.int32),
+        "points": np.concatenate(all_strokes).astype(np.float32),
+        "lengths": np.array([len(stroke) for stroke in all_strokes], np.int32),
         "strokes": np.array([len(ink.strokes) for ink in inks], np.int32),
         "owners": np.concatenate(owners),
     }
 
 
 def _unpack(arrays: Mapping[str, np.ndarray]) -> list[AlignedInk]:
-    ends = np.cumsum(arrays["lengths"])[:-1]
-    strokes = np.split(arrays["points"], ends)
+    strokes = split_points(arrays["points"], arrays["lengths"])
     owners = arrays["owners"].tolist()
     inks, first = [], 0
     texts = json.loads(arrays["texts"].tobytes())
@@ -196,8 +205,8 @@ def _unpack(arrays: Mapping[str, np.ndarray]) -> list[AlignedInk]:
         for stroke, owner in enumerate(owners[first : first + count]):
             if owner >= 0:
                 alignment[owner].append(stroke)
-        mine = tuple(strokes[first : first + count])
-        inks.append(AlignedInk(name, tokens, mine, tuple(map(tuple, alignment)), writer))
+        own_strokes = strokes[first : first + count]
+        inks.append(AlignedInk(name, tokens, own_strokes, tuple(map(tuple, alignment)), writer))
         first += count
     return inks
 
@@ -213,25 +222,25 @@ class InkSample:
 
     @property
     def name(self) -> str:
-        """Which example it is."""
+        """Name of the example."""
         return self.ink.name
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The expression in caption form."""
+        """The caption."""
         return self.ink.tokens
 
-    def render(self) -> tuple[np.ndarray, np.ndarray]:
-        """Image, uint8 (height, width), and boxes of tokens, float32 (tokens, 4)."""
+    def render(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Render the image, uint8 (height, width), and token boxes, float32 (tokens, 4)."""
         return render_aligned(self.ink, self.style)
 
 
 class InkSampler:
-    """Draws training examples from aligned ink; see `Sampler`.
+    """Samples training examples from aligned ink; see `Sampler`.
 
-    In the order of drawing: symbols are substituted, strokes are bent, the whole is scaled; then it
-    is rendered in the given style. The scale of the style belongs to the image (a real image
-    is resampled by it just so), the drawn scale belongs to the handwriting.
+    The steps are, in this order: symbol substitution, stroke augmentation, scaling of the
+    handwriting, rendering. The sampled scale changes the handwriting under a constant pen. The
+    scale of the style resamples the finished image, pen included, as happens to a real image.
     """
 
     def __init__(
@@ -242,24 +251,26 @@ class InkSampler:
         scale_range: tuple[float, float] | None = (0.7, 1.4),
         log_uniform: bool = False,
         augment: StrokeAugmentation | None = None,
-        substitution: SymbolSubstitution | None = None,
+        substitution: InkTransform | None = None,
         max_pixels: int | None = None,
         max_size: tuple[int, int] | None = None,
     ) -> None:
-        """Wrap aligned ink.
+        """Create a sampler.
 
         Args:
-            inks: In the pixels of CROHME's images, as `load_ink` gives it.
-            style: How images are drawn.
-            scale_range: Smallest and largest factor for the handwriting; None for none.
-            log_uniform: Draw the logarithm of the factor evenly, not the factor.
-            augment: What bends strokes; None for nothing.
-            substitution: What substitutes symbols; None for nothing.
-            max_pixels: An image with more pixels is resampled, so that it has no more.
-            max_size: Greatest height and width; an image that exceeds one is resampled.
+            inks: In pixels of CROHME's images, as `load_ink` returns them.
+            style: How images are rendered.
+            scale_range: Smallest and largest scale of the handwriting; None to keep the size.
+            log_uniform: Sample the logarithm of the scale uniformly instead of the scale.
+            augment: Distorts strokes; None for no distortion.
+            substitution: Substitutes symbols; None for no substitution.
+            max_pixels: Larger images are scaled down to this area.
+            max_size: Maximum height and width; larger images are scaled down.
+
+        Raises:
+            DataError: If the scale range is invalid.
         """
-        if scale_range is not None and not 0 < scale_range[0] <= scale_range[1]:
-            raise DataError(f"scale_range {scale_range} is not (smallest, largest) above 0")
+        check_scale_range(scale_range)
         self.inks = inks
         self.style = style or RenderStyle()
         self.scale_range = scale_range
@@ -273,42 +284,35 @@ class InkSampler:
         return len(self.inks)
 
     def sample(self, index: int, rng: np.random.Generator) -> InkSample:
-        """Make all random choices and all geometry for one example; nothing is rendered."""
-        ink, style = self.inks[index], self.style
+        """Make all random choices for one example, without rendering it."""
+        return self.sample_ink(self.inks[index], rng)
+
+    def sample_ink(self, ink: AlignedInk, rng: np.random.Generator) -> InkSample:
+        """Make all random choices for ink that need not belong to the sampler."""
+        style = self.style
         if self.substitution is not None:
             ink = self.substitution(ink, rng)
         if self.augment is not None:
             ink = self.augment(ink, rng)
-            style = self.augment.draw_pen(style, rng)
-        ink = _scaled(ink, self._draw_scale(rng))
+            style = self.augment.sample_pen(style, rng)
+        ink = _scaled(ink, self._sample_scale(rng))
         height, width = rendered_size(ink.strokes, style)
-        shrink = self._shrink(height, width)
+        shrink = fit_scale(height, width, self.max_pixels, self.max_size)
         if shrink < 1.0:
             style = replace(style, scale=style.scale * shrink)
             height, width = rendered_size(ink.strokes, style)
         return InkSample(ink, style, height, width)
 
-    def _draw_scale(self, rng: np.random.Generator) -> float:
+    def _sample_scale(self, rng: np.random.Generator) -> float:
         if self.scale_range is None:
             return 1.0
         if self.log_uniform:
             return float(np.exp(rng.uniform(*np.log(self.scale_range))))
         return float(rng.uniform(*self.scale_range))
 
-    def _shrink(self, height: int, width: int) -> float:
-        """The factor that makes an image of this size small enough."""
-        factors = [1.0]
-        if self.max_pixels is not None:
-            factors.append(float(np.sqrt(self.max_pixels / (height * width))))
-        if self.max_size is not None:
-            factors += [self.max_size[0] / height, self.max_size[1] / width]
-        return min(factors)
-
 
 def _scaled(ink: AlignedInk, scale: float) -> AlignedInk:
     if scale == 1.0:
         return ink
     points = np.concatenate(ink.strokes) * np.float32(scale)
-    ends = np.cumsum([len(stroke) for stroke in ink.strokes]).tolist()
-    strokes = (points[first:last] for first, last in zip([0, *ends], ends, strict=False))
-    return replace(ink, strokes=tuple(strokes))
+    return replace(ink, strokes=split_points(points, [len(stroke) for stroke in ink.strokes]))

@@ -1,33 +1,31 @@
-"""Batches of images that are alike in size, so that little of a batch is padding.
+"""Batches of images of similar size, so that little of a batch is padding.
 
-Sizes are those after augmentation: an image that will be drawn at 1.4 times its size belongs with
-other large ones. The set is halved again and again along the side (height, width or length) in
-which its members differ most, until every part fits into one batch.
+Sizes are those after augmentation. The examples are split recursively along the dimension (height,
+width or caption length) in which they differ most, until every part fits into one batch.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posformer.errors import DataError
+from posformer.image.sizing import STRIDE
 
-__all__ = ["CELL", "pack_batches", "shard", "step_share", "valid_share"]
+__all__ = ["pack_batches", "shard", "step_share", "valid_share"]
 
-CELL = 16
-"""Pixels, in height and in width, that become one cell of the encoder's map."""
-
-# A unit of spread in length costs only the decoder's time, in height or width the encoder's too.
+# Padding in length costs decoder time only, padding in height or width also encoder time.
 _LENGTH_WEIGHT = 0.5
 
-# A part that needs more batches than this is halved; a smaller one gives up one full batch at a
-# time, because halving would leave batches half empty.
+# A part that needs more batches than this is halved. From a smaller one, full batches are split
+# off one at a time, because halving would leave batches half empty.
 _HALVE_ABOVE = 4
 
 
 @dataclass(frozen=True)
 class _Limits:
-    """What a batch may hold at most; `math.inf` where there is no limit."""
+    """Maximum size of a batch; infinity where there is no limit."""
 
     pixels: float
     images: float
@@ -36,37 +34,40 @@ class _Limits:
     def load(
         self, count: np.ndarray, height: np.ndarray, width: np.ndarray, length: np.ndarray
     ) -> np.ndarray:
-        """Give the share of the tightest limit that `count` images padded to one size take."""
+        """Return the share of the tightest limit that `count` images, padded to one size, use."""
         pixels = count * height * width
-        cell_steps = pixels / CELL**2 * length
+        cell_steps = pixels / STRIDE**2 * length
         return np.maximum.reduce(
             [pixels / self.pixels, count / self.images, cell_steps / self.cell_steps]
         )
 
 
 def pack_batches(
-    sizes: np.ndarray,
+    sizes: NDArray[np.integer],
     *,
     max_pixels: int,
     max_images: int,
     rng: np.random.Generator,
     max_cells_steps: int | None = None,
-) -> list[np.ndarray]:
+) -> list[NDArray[np.int64]]:
     """Group examples of similar size into batches.
 
     Args:
-        sizes: Integers (examples, 3): height, width and length (in steps) of every example as it
-            will be rendered.
-        max_pixels: Most pixels of a batch, padding included. Heights and widths count as
-            multiples of 16, as the encoder pads them.
-        max_images: Most images of a batch.
-        rng: Decides between equals and in which order the batches come; nothing else is random.
-        max_cells_steps: Most (cell, step) pairs of a batch, padding included: they decide the
-            memory that attention takes. None for no limit.
+        sizes: Integers (examples, 3): height, width and length (in decoder steps) of every
+            example as it will be rendered.
+        max_pixels: Maximum number of pixels per batch, padding included. Heights and widths are
+            rounded up to multiples of 16, as in the encoder.
+        max_images: Maximum number of images per batch.
+        rng: Breaks ties and shuffles the batches; nothing else is random.
+        max_cells_steps: Maximum number of (feature map cell, decoder step) pairs per batch,
+            padding included: they determine the memory of attention. None for no limit.
 
     Returns:
-        Arrays of example indices; every example is in exactly one of them. One that breaks a limit
-        by itself is alone in its batch.
+        Arrays of example indices, int64 (batch,). Every example is in exactly one of them. An
+        example that exceeds a limit by itself forms its own batch.
+
+    Raises:
+        DataError: If a limit is below 1.
     """
     if min(max_pixels, max_images, max_cells_steps or 1) < 1:
         raise DataError("the limits of a batch must be at least 1")
@@ -85,18 +86,18 @@ def pack_batches(
         part = part[np.argsort(padded[part, side], kind="stable")]
         cut = _cut(padded[part], float(load), limits)
         parts += [part[:cut], part[cut:]]
-    return [batches[place] for place in rng.permutation(len(batches))]
+    return [batches[index] for index in rng.permutation(len(batches))]
 
 
 def _padded(sizes: np.ndarray) -> np.ndarray:
-    """Round heights and widths up to whole cells; int64 (examples, 3)."""
+    """Round heights and widths up to multiples of the stride; int64 (examples, 3)."""
     padded = np.asarray(sizes, dtype=np.int64).reshape(-1, 3).copy()
-    padded[:, :2] = -(-padded[:, :2] // CELL) * CELL
+    padded[:, :2] = -(-padded[:, :2] // STRIDE) * STRIDE
     return np.maximum(padded, 1)
 
 
 def _cut(padded: np.ndarray, load: float, limits: _Limits) -> int:
-    """Choose after how many of the sorted examples (examples, 3) to part them; 1 … examples - 1."""
+    """Return after how many of the sorted examples (examples, 3) to split: 1 … examples - 1."""
     if load > _HALVE_ABOVE:
         batches = int(np.ceil(load))
         cut = round(len(padded) * (batches // 2) / batches)
@@ -107,29 +108,29 @@ def _cut(padded: np.ndarray, load: float, limits: _Limits) -> int:
     return min(max(cut, 1), len(padded) - 1)
 
 
-def valid_share(sizes: np.ndarray, batches: Sequence[np.ndarray]) -> float:
-    """Tell which share of all pixels in the batches is image and not padding.
+def valid_share(sizes: NDArray[np.integer], batches: Sequence[np.ndarray]) -> float:
+    """Return the share of pixels in the batches that are not padding.
 
     Args:
         sizes: Integers (examples, 3): height, width, length.
         batches: Arrays of example indices.
 
     Returns:
-        Between 0 and 1; 1 when there are no batches.
+        Between 0 and 1; 1 if there are no batches.
     """
     real = np.asarray(sizes, dtype=np.int64).reshape(-1, 3)
     return _share(real[:, 0] * real[:, 1], _padded(real)[:, :2], batches)
 
 
-def step_share(sizes: np.ndarray, batches: Sequence[np.ndarray]) -> float:
-    """Tell which share of the (step, cell) pairs in the batches is real: what attention computes.
+def step_share(sizes: NDArray[np.integer], batches: Sequence[np.ndarray]) -> float:
+    """Return the share of (decoder step, cell) pairs in the batches that are not padding.
 
     Args:
         sizes: Integers (examples, 3): height, width, length.
         batches: Arrays of example indices.
 
     Returns:
-        Between 0 and 1; 1 when there are no batches.
+        Between 0 and 1; 1 if there are no batches.
     """
     padded = _padded(sizes)
     return _share(padded.prod(axis=1), padded, batches)
@@ -142,28 +143,28 @@ def _share(real: np.ndarray, padded: np.ndarray, batches: Sequence[np.ndarray]) 
 
 
 def shard(batches: Sequence[np.ndarray], rank: int, world: int) -> list[np.ndarray]:
-    """Give one of several processes its part of an epoch.
+    """Return the batches of one of several processes.
 
-    All ranks get the same number of batches, for they must make the same number of steps, and
-    together they see every example exactly once. Where the batches cannot be sharded out evenly the
-    largest are halved until they can.
+    All ranks get the same number of batches, because they must make the same number of steps, and
+    together they see every example exactly once. If the number of batches is not a multiple of
+    the number of ranks, the largest batches are halved.
 
     Args:
-        batches: The batches of the whole epoch, the same on every rank.
-        rank: Which process this is, from 0.
-        world: How many processes there are.
+        batches: The batches of the epoch, the same on every rank.
+        rank: Index of the process.
+        world: Number of processes.
 
     Returns:
         The batches of this rank, in order.
 
     Raises:
-        DataError: When there are fewer examples than processes.
+        DataError: If there are fewer examples than processes, or the rank is out of range.
     """
     if not 0 <= rank < world:
         raise DataError(f"rank {rank} is not one of {world} processes")
     examples = sum(len(batch) for batch in batches)
     if examples < world:
-        raise DataError(f"{examples} examples cannot be sharded to {world} processes")
+        raise DataError(f"{examples} examples cannot be sharded over {world} processes")
     wanted = min(-(-len(batches) // world), examples // world) * world
     even = _halve_largest(batches, wanted)
     return _join_smallest(even, wanted)[rank::world]
@@ -173,15 +174,15 @@ def _halve_largest(batches: Sequence[np.ndarray], wanted: int) -> list[np.ndarra
     """Halve the largest batches until there are at least as many as wanted."""
     out = list(batches)
     while len(out) < wanted:
-        place = max(range(len(out)), key=lambda index: len(out[index]))
-        middle = len(out[place]) // 2
-        out.append(out[place][middle:])
-        out[place] = out[place][:middle]
+        largest = max(range(len(out)), key=lambda index: len(out[index]))
+        middle = len(out[largest]) // 2
+        out.append(out[largest][middle:])
+        out[largest] = out[largest][:middle]
     return out
 
 
 def _join_smallest(batches: list[np.ndarray], wanted: int) -> list[np.ndarray]:
-    """Join the smallest batches until there are as few as wanted: some are too small to halve."""
+    """Join the smallest batches until there are as few as wanted."""
     out = list(batches)
     while len(out) > wanted:
         first, second = sorted(range(len(out)), key=lambda index: len(out[index]))[:2]

@@ -1,114 +1,107 @@
-"""Where the data sets of the field keep captions and images.
+"""Finding the splits of a dataset of images by the names of its files.
 
-CROHME and MNE have a folder a split (`data/2014/caption.txt`, `data/2014/img/…`), HME100K and M2E
-a label file a split (`train_labels.txt`) beside a folder of images (`train_images/`). Both kinds
-are recognized by names alone, at any depth.
+CROHME and MNE have one folder per split (`data/2014/caption.txt`, `data/2014/img/…`). HME100K and
+M2E have one label file per split (`train_labels.txt`) next to a folder of images
+(`train_images/`). Both layouts are recognized at any depth.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from posformer.data.storage import Files
 from posformer.errors import DataError
 
-__all__ = ["Split", "find_splits", "pick_split"]
+__all__ = ["IMAGE_SUFFIXES", "Split", "find_splits", "pick_split"]
 
 IMAGE_SUFFIXES = (".bmp", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".gif", ".webp")
 
 _LABEL_SUFFIXES = {".txt", ".tsv"}
-# `caption.txt`, `labels.tsv`: the split is the folder.
-_IN_FOLDER = re.compile(r"(caption|captions|label|labels)", re.IGNORECASE)
-# `train_labels.txt`, `labels-test.txt`: the split is in the name.
-_IN_NAME = re.compile(
+# `caption.txt`, `labels.tsv`: the split is named by the folder.
+_NAMED_BY_FOLDER = re.compile(r"(caption|label)s?", re.IGNORECASE)
+# `train_labels.txt`, `labels-test.txt`: the split is named by the file.
+_NAMED_BY_FILE = re.compile(
     r"(?P<before>.+)[_\-.](caption|label)s?|(caption|label)s?[_\-.](?P<after>.+)", re.IGNORECASE
 )
+_IMAGE_FOLDERS = ("img", "images", "image", "imgs")
 
 
 @dataclass(frozen=True)
 class Split:
-    """A part of a data set."""
+    """A part of a dataset."""
 
     name: str
-    """What it is called: `train`, `2014`, `N1`."""
+    """`train`, `2014`, `N1`, …"""
     labels: str
-    """Its label file, as a path inside the data set."""
+    """Label file, as a path inside the dataset."""
     folders: tuple[str, ...]
-    """Where its images can be, likeliest first, as paths inside the data set."""
+    """Folders that may hold the images, most likely first, as paths inside the dataset."""
 
 
 def find_splits(files: Files) -> list[Split]:
-    """List the splits a data set has, in the order of their names."""
-    names = [name for name in files.names() if not _is_clutter(name)]
-    folders = {str(PurePosixPath(name).parent) for name in names if _is_image(name)}
+    """Return the splits of a dataset, sorted by name."""
+    names = [name for name in files.names() if not _is_system_file(name)]
+    folders = {
+        str(PurePosixPath(name).parent) for name in names if name.lower().endswith(IMAGE_SUFFIXES)
+    }
     splits = [_as_split(files, name, folders) for name in names]
     return sorted((split for split in splits if split), key=lambda split: split.name)
 
 
 def pick_split(files: Files, name: str) -> Split:
-    """Find a split by its name.
+    """Return the split of a name.
 
     Raises:
-        DataError: When it is not there, or there twice; the text lists what is.
+        DataError: If there is no such split, or more than one. The message lists what exists.
     """
     splits = find_splits(files)
     found = [split for split in splits if split.name == name]
     if len(found) > 1:
-        places = ", ".join(split.labels for split in found)
-        raise DataError(f"{files.path}: split {name!r} is there more than once: {places}")
+        paths = ", ".join(split.labels for split in found)
+        raise DataError(f"{files.path}: split {name!r} exists more than once: {paths}")
     if not found:
-        raise DataError(f"{files.path}: no split {name!r}; found {_listed(splits)}")
+        available = ", ".join(split.name for split in splits)
+        missing = "found no caption.txt or label file with a folder of images"
+        available = f"available splits: {available}" if available else missing
+        raise DataError(f"{files.path}: no split {name!r}; {available}")
     return found[0]
 
 
-def _listed(splits: Iterable[Split]) -> str:
-    names = ", ".join(split.name for split in splits)
-    return names or "no caption.txt or label file with a folder of images at all"
-
-
-def _is_image(name: str) -> bool:
-    return name.lower().endswith(IMAGE_SUFFIXES)
-
-
-def _is_clutter(name: str) -> bool:
-    """Tell what operating systems leave behind."""
+def _is_system_file(name: str) -> bool:
+    """Whether an operating system left the file behind."""
     return any(part == "__MACOSX" or part.startswith(".") for part in PurePosixPath(name).parts)
 
 
 def _as_split(files: Files, file: str, image_folders: set[str]) -> Split | None:
-    """Take a file as the labels of a split, when its name and surroundings allow."""
+    """Interpret a file as the labels of a split; None if its name or its neighbors forbid that."""
     path = PurePosixPath(file)
     if path.suffix.lower() not in _LABEL_SUFFIXES:
         return None
-    in_name = _IN_NAME.fullmatch(path.stem)
-    known = True
-    if _IN_FOLDER.fullmatch(path.stem):
-        name = path.parent.name or _name_of(files)
-    elif in_name:
-        name = in_name["before"] or in_name["after"]
+    named_by_file = _NAMED_BY_FILE.fullmatch(path.stem)
+    named_by_folder = _NAMED_BY_FOLDER.fullmatch(path.stem)
+    if named_by_folder:
+        name = path.parent.name or _dataset_name(files)
+    elif named_by_file:
+        name = named_by_file["before"] or named_by_file["after"]
     else:
         name = path.stem
-        known = b"\t" in files.read(file, 4096).split(b"\n")[0]
-    likely = [folder for folder in _image_folders(path.parent, name) if folder in image_folders]
-    if not known or not (likely or _says_so(path)):
+    folders = [folder for folder in _folder_names(path.parent, name) if folder in image_folders]
+    # A file with one of these names holds labels: if its images are missing, that is an error.
+    # Any other text file needs images and a tab in its first line.
+    has_label_name = named_by_folder or named_by_file
+    if not has_label_name and not (folders and b"\t" in files.read(file, 4096).split(b"\n")[0]):
         return None
-    # Names may carry their folder with them, seen from the label file.
-    return Split(name, file, tuple(dict.fromkeys([*likely, str(path.parent)])))
+    # Labels may contain a path relative to the label file.
+    return Split(name, file, tuple(dict.fromkeys([*folders, str(path.parent)])))
 
 
-def _says_so(labels: PurePosixPath) -> bool:
-    """Tell a label file by its name alone: its missing images are an error, not another file."""
-    return bool(_IN_FOLDER.fullmatch(labels.stem) or _IN_NAME.fullmatch(labels.stem))
-
-
-def _name_of(files: Files) -> str:
+def _dataset_name(files: Files) -> str:
     path = Path(files.path).resolve()
     return path.name if path.is_dir() else path.stem
 
 
-def _image_folders(parent: PurePosixPath, split: str) -> list[str]:
+def _folder_names(parent: PurePosixPath, split: str) -> list[str]:
+    """Return the folders that may hold the images of a split, most likely first."""
     own = [split, f"{split}_images", f"{split}_image", f"{split}_img", f"images_{split}"]
-    shared = ["img", "images", "image", "imgs", "images"]
-    nested = [f"{one}/{other}" for a in own[:1] for b in shared for one, other in ((a, b), (b, a))]
-    return [str(parent / folder) for folder in (*own, *nested, *shared, ".")]
+    nested = [nested for one in _IMAGE_FOLDERS for nested in (f"{split}/{one}", f"{one}/{split}")]
+    return [str(parent / folder) for folder in (*own, *nested, *_IMAGE_FOLDERS, ".")]

@@ -1,4 +1,4 @@
-"""Files of a data set, in a folder or a zip archive, read the same way."""
+"""Reading the files of a dataset from a folder or a zip archive through one interface."""
 
 import os
 import zipfile
@@ -11,8 +11,8 @@ from posformer.errors import DataError
 
 __all__ = ["Files", "FolderFiles", "ZipFiles", "open_files"]
 
-# What zipfile raises for members that are damaged, encrypted or packed in a way it does not know.
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
+# Raised by zipfile for members that are damaged, encrypted or use an unknown compression.
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class FolderFiles:
     path: Path
 
     def names(self) -> list[str]:
-        """List all files as paths relative to the folder, with `/`, sorted."""
+        """Return all files as paths relative to the folder, with `/`, sorted."""
         found = []
         for folder, _, files in os.walk(self.path, followlinks=True):
             below = Path(folder).relative_to(self.path).as_posix()
@@ -30,7 +30,7 @@ class FolderFiles:
         return sorted(found)
 
     def read(self, name: str, limit: int = -1) -> bytes:
-        """Give the bytes of a file, at most `limit` of them when it is not negative."""
+        """Return the content of a file, or its first `limit` bytes if that is not negative."""
         with (self.path / name).open("rb") as stream:
             return stream.read(limit)
 
@@ -39,23 +39,23 @@ class FolderFiles:
 class ZipFiles:
     """The files in a zip archive.
 
-    The object holds no more than a path, so it can be pickled and forked at no cost; every process
-    opens the archive for itself when it first reads, because a shared handle has a shared place.
+    The object holds only a path, so pickling and forking are cheap. Every process opens the
+    archive itself when it first reads, because a shared file handle has a shared position.
     """
 
     path: Path
 
     def names(self) -> list[str]:
-        """List all files as paths inside the archive, with `/`, sorted."""
+        """Return all files as paths inside the archive, with `/`, sorted."""
         return sorted(_members(self.path))
 
     def read(self, name: str, limit: int = -1) -> bytes:
-        """Give the bytes of a file, at most `limit` of them when it is not negative."""
-        archive = _archive(self.path)
+        """Return the content of a file, or its first `limit` bytes if that is not negative."""
+        archive = _open_archive(*_archive_key(self.path))
         try:
             with archive.open(_members(self.path)[name]) as stream:
                 return stream.read(limit)
-        except _DAMAGED as error:
+        except _ZIP_ERRORS as error:
             raise DataError(f"{self.path}: cannot read {name}: {error}") from error
 
 
@@ -66,7 +66,7 @@ def open_files(path: str | os.PathLike[str]) -> Files:
     """Open a folder or a zip archive for reading.
 
     Raises:
-        DataError: When there is nothing at `path`, or no folder and no zip archive.
+        DataError: If `path` does not exist or is neither a folder nor a zip archive.
     """
     path = Path(path)
     if path.is_dir():
@@ -78,12 +78,12 @@ def open_files(path: str | os.PathLike[str]) -> Files:
     return ZipFiles(path)
 
 
-def _archive(path: Path) -> zipfile.ZipFile:
-    return _open_archive(path, path.stat().st_mtime_ns, os.getpid())
+def _archive_key(path: Path) -> tuple[Path, int, int]:
+    return path, path.stat().st_mtime_ns, os.getpid()
 
 
 def _members(path: Path) -> dict[str, str]:
-    return _list_archive(path, path.stat().st_mtime_ns, os.getpid())
+    return _list_archive(*_archive_key(path))
 
 
 @lru_cache(maxsize=8)
@@ -96,7 +96,7 @@ def _open_archive(path: Path, modified: int, process: int) -> zipfile.ZipFile:
 
 @lru_cache(maxsize=8)
 def _list_archive(path: Path, modified: int, process: int) -> dict[str, str]:
-    """Map names with `/` to names as the archive has them: some programs write backslashes."""
+    """Map names with `/` to the names in the archive: some programs write backslashes."""
     archive = _open_archive(path, modified, process)
     return {
         info.filename.replace("\\", "/"): info.filename

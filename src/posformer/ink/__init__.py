@@ -1,4 +1,4 @@
-"""Strokes: InkML, aligned ink, rendering, captions, alignment, augmentation."""
+"""Strokes: InkML, captions, alignment, rendering, augmentation, line splitting."""
 
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.alignment import align, inked_places

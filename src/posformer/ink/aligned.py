@@ -1,24 +1,33 @@
-"""Ink whose strokes are tied to the tokens they write."""
+"""Ink with the strokes of every token."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+__all__ = ["AlignedInk", "bounds", "split_points"]
+
 
 @dataclass(frozen=True)
 class AlignedInk:
-    """An expression as strokes, with the strokes of every token."""
+    """An expression as strokes aligned with the tokens of its caption."""
 
     name: str
-    tokens: tuple[str, ...]  # caption form
-    strokes: tuple[np.ndarray, ...]  # float32 (points, 2), x to the right, y down
-    alignment: tuple[tuple[int, ...], ...]  # for every token the strokes that write it
-    writer: str  # who wrote it, as far as known
+    tokens: tuple[str, ...]  # the caption
+    strokes: tuple[np.ndarray, ...]  # float32 (points, 2) each, x to the right, y down
+    alignment: tuple[tuple[int, ...], ...]  # indices of the strokes of every token
+    writer: str  # empty if unknown
 
 
 def bounds(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest coordinates of points (points, 2), each (2,)."""
-    # NumPy's own min and max along the long side of a narrow array take ten times as long.
+    """Return the smallest and largest coordinates, each (2,), of points (points, 2)."""
+    # NumPy's min and max along the first axis of a narrow array are ten times slower.
     return np.minimum.reduceat(points, [0])[0], np.maximum.reduceat(points, [0])[0]
+
+
+def split_points(points: np.ndarray, lengths: Sequence[int] | np.ndarray) -> tuple[np.ndarray, ...]:
+    """Split points (points, 2) into strokes of the given lengths, as views."""
+    ends = np.cumsum(lengths).tolist()
+    return tuple(points[first:last] for first, last in zip([0, *ends], ends, strict=False))

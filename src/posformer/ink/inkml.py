@@ -1,4 +1,4 @@
-"""Reading and writing InkML, in the dialects of CROHME and MathWriting."""
+"""Reading and writing InkML in the dialects of CROHME and MathWriting."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ XML_ID = "{http://www.w3.org/XML/1998/namespace}id"
 MAX_BYTES = 16 * 2**20
 MAX_DEPTH = 400
 
-# MathWriting keeps what was asked for under "label"; CROHME calls it "truth". The normalized label
-# is the better caption where there are both.
+# MathWriting stores the text as "label", CROHME as "truth". Where there are both labels, the
+# normalized one is the better caption.
 _TRUTH_TYPES = ("normalizedLabel", "truth", "label")
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """What some strokes write, as whoever labelled the ink says."""
+    """A labeled group of strokes."""
 
     label: str
-    strokes: tuple[int, ...]  # places in `Ink.strokes`
-    id: str  # the MathML element it belongs to; "" if unknown
+    strokes: tuple[int, ...]  # indices into `Ink.strokes`
+    id: str  # id of its MathML element; "" if unknown
 
 
 @dataclass(frozen=True)
 class MathNode:
     """An element of the MathML truth."""
 
-    tag: str  # without name space: "mrow", "mi", ...
+    tag: str  # without namespace: "mrow", "mi", …
     text: str
-    id: str  # "" if it has none
+    id: str  # "" if there is none
     children: tuple[MathNode, ...]
 
 
 @dataclass(frozen=True)
 class Ink:
-    """An expression as it was written."""
+    """A handwritten expression and its annotations."""
 
     name: str
     strokes: tuple[np.ndarray, ...]  # float64 (points, 2), x to the right, y down, any unit
@@ -65,7 +65,7 @@ class Ink:
     truth: str | None = None  # LaTeX
     mathml: MathNode | None = None
     writer: str = ""
-    source: str = ""  # the collection it comes from
+    source: str = ""  # collection of the file
 
 
 def read_inkml(
@@ -77,56 +77,53 @@ def read_inkml(
 ) -> Ink:
     """Read an InkML file.
 
-    Entities and document types are refused, and a file longer than `max_bytes` is not read.
+    Files with entities or document types, and files longer than `max_bytes`, are rejected.
 
     Args:
-        source: A path, the bytes themselves, or an open binary file.
-        name: What the ink is called; by default the file's name without its extension.
-        collection: Where the ink comes from, for `Ink.source`.
-        max_bytes: Longest file that is read.
+        source: A path, the content of a file, or an open binary file.
+        name: Name of the ink; by default that of the file without its extension.
+        collection: Value of `Ink.source`.
+        max_bytes: Maximum length of the file.
 
     Raises:
-        InkError: When it is not InkML; names file and element.
+        InkError: If the file is not valid InkML; the message names file and element.
     """
-    data, place = _load(source, name, max_bytes)
-    root = _parse(data, place)
-    return _Reader(place, root).read(name or _stem(place), collection)
+    data, location = _load(source, name, max_bytes)
+    root = _parse(data, location)
+    default_name = Path(location).name.removesuffix(".inkml")
+    return _Reader(location, root).read(name or default_name, collection)
 
 
 def _load(
     source: str | os.PathLike[str] | bytes | BinaryIO, name: str | None, max_bytes: int
 ) -> tuple[bytes, str]:
-    """The bytes and what messages call them."""
+    """Return the content and its name for error messages."""
     if isinstance(source, bytes):
-        data, place = source, name or "ink"
+        data, location = source, name or "ink"
     elif isinstance(source, str | os.PathLike):
-        place = os.fspath(source)
+        location = os.fspath(source)
         try:
             with Path(source).open("rb") as stream:
                 data = stream.read(max_bytes + 1)
         except OSError as error:
-            raise InkError(f"{place}: {error.strerror or error}") from error
+            raise InkError(f"{location}: {error.strerror or error}") from error
     else:
-        place = name or str(getattr(source, "name", "ink"))
+        location = name or str(getattr(source, "name", "ink"))
         data = source.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise InkError(f"{place}: longer than {max_bytes} bytes")
-    return data, place
+        raise InkError(f"{location}: longer than {max_bytes} bytes")
+    return data, location
 
 
-def _stem(place: str) -> str:
-    return Path(place).name.removesuffix(".inkml")
-
-
-def _parse(data: bytes, place: str) -> Xml.Element:
+def _parse(data: bytes, location: str) -> Xml.Element:
     try:
         root = SafeXml.fromstring(data, forbid_dtd=True)
     except DefusedXmlException as error:
-        raise InkError(f"{place}: document types and entities are refused") from error
+        raise InkError(f"{location}: document types and entities are not allowed") from error
     except (Xml.ParseError, ValueError, LookupError) as error:
-        raise InkError(f"{place}: not XML: {error}") from error
+        raise InkError(f"{location}: not XML: {error}") from error
     if _tag(root) != "ink":
-        raise InkError(f"{place}: the root element is <{_tag(root)}>, not <ink>")
+        raise InkError(f"{location}: the root element is <{_tag(root)}>, not <ink>")
     return root
 
 
@@ -139,32 +136,32 @@ def _id(element: Xml.Element) -> str:
 
 
 class _Reader:
-    """Takes one InkML tree apart."""
+    """Reads one InkML tree."""
 
-    def __init__(self, place: str, root: Xml.Element) -> None:
-        self.place = place
+    def __init__(self, location: str, root: Xml.Element) -> None:
+        self.location = location
         self.root = root
 
     def read(self, name: str, collection: str) -> Ink:
         traces = [element for element in self._walk() if _tag(element) == "trace"]
         columns = self._columns()
         strokes: list[np.ndarray] = []
-        places: dict[str, int] = {}
+        stroke_indices: dict[str, int] = {}
         for number, element in enumerate(traces):
             key = _id(element) or str(number)
-            if key in places:
-                raise InkError(f"{self.place}: two <trace> have the id {key!r}")
+            if key in stroke_indices:
+                raise InkError(f"{self.location}: two <trace> have the id {key!r}")
             points = self._points(element, key, columns)
             if len(points):
-                places[key] = len(strokes)
+                stroke_indices[key] = len(strokes)
                 strokes.append(points)
         if not strokes:
-            raise InkError(f"{self.place}: no <trace> with points")
+            raise InkError(f"{self.location}: no <trace> with points")
         notes = self._annotations()
         return Ink(
             name=name,
             strokes=tuple(strokes),
-            symbols=tuple(self._symbols(places)),
+            symbols=tuple(self._symbols(stroke_indices)),
             truth=next((notes[kind] for kind in _TRUTH_TYPES if notes.get(kind)), None),
             mathml=self._mathml(),
             writer=notes.get("writer", ""),
@@ -172,17 +169,17 @@ class _Reader:
         )
 
     def _walk(self) -> Iterable[Xml.Element]:
-        """All elements, refusing what is nested so deeply that no ink needs it."""
+        """Yield all elements; deeply nested ones are an error."""
         stack = [(self.root, 0)]
         while stack:
             element, depth = stack.pop()
             if depth > MAX_DEPTH:
-                raise InkError(f"{self.place}: <{_tag(element)}> is nested too deeply")
+                raise InkError(f"{self.location}: <{_tag(element)}> is nested too deeply")
             yield element
             stack.extend((child, depth + 1) for child in reversed(element))
 
     def _columns(self) -> tuple[int, int]:
-        """Which numbers of a point are X and Y."""
+        """Return the indices of the X and Y channels."""
         for element in self._walk():
             if _tag(element) == "traceFormat":
                 names = [
@@ -193,15 +190,15 @@ class _Reader:
                 if "X" in names and "Y" in names:
                     return names.index("X"), names.index("Y")
                 if names:
-                    raise InkError(f"{self.place}: <traceFormat> has no channels X and Y")
+                    raise InkError(f"{self.location}: <traceFormat> has no channels X and Y")
         return 0, 1
 
     def _points(self, element: Xml.Element, key: str, columns: tuple[int, int]) -> np.ndarray:
-        """Points of a trace, float64 (points, 2)."""
+        """Return the points of a trace, float64 (points, 2)."""
         text = (element.text or "").strip().strip(",")
         if not text:
             return np.empty((0, 2))
-        where = f"{self.place}: <trace id={key!r}>"
+        where = f"{self.location}: <trace id={key!r}>"
         per_point = len(text.split(",", 1)[0].split())
         try:
             values = np.array(text.replace(",", " ").split(), dtype=np.float64)
@@ -210,10 +207,10 @@ class _Reader:
         if per_point <= max(columns):
             raise InkError(f"{where}: a point of {per_point} numbers has no X and Y")
         if per_point * (text.count(",") + 1) != len(values):
-            raise InkError(f"{where}: points differ in how many numbers they have")
+            raise InkError(f"{where}: points have different numbers of values")
         points = values.reshape(-1, per_point)[:, columns]
         if not np.isfinite(points).all() or np.abs(points).max() > 1e9:
-            raise InkError(f"{where}: a coordinate is not a sensible number")
+            raise InkError(f"{where}: a coordinate is not finite or too large")
         return points
 
     def _annotations(self) -> Mapping[str, str]:
@@ -223,8 +220,8 @@ class _Reader:
                 notes.setdefault(element.get("type") or "", element.text.strip())
         return notes
 
-    def _symbols(self, places: Mapping[str, int]) -> Iterable[Symbol]:
-        """Groups that hold strokes themselves; a reference to no trace is passed over."""
+    def _symbols(self, stroke_indices: Mapping[str, int]) -> Iterable[Symbol]:
+        """Yield the groups that hold strokes; references to missing traces are ignored."""
         for group in self._walk():
             if _tag(group) != "traceGroup":
                 continue
@@ -237,8 +234,9 @@ class _Reader:
                     target = child.get("href") or target
                 elif kind == "traceView":
                     reference = (child.get("traceDataRef") or "").removeprefix("#")
-                    if reference in places and places[reference] not in strokes:
-                        strokes.append(places[reference])
+                    stroke = stroke_indices.get(reference)
+                    if stroke is not None and stroke not in strokes:
+                        strokes.append(stroke)
             if strokes:
                 yield Symbol(label, tuple(strokes), target or _id(group))
 
@@ -251,28 +249,27 @@ class _Reader:
 
 def _math_node(element: Xml.Element) -> MathNode:
     children = []
-    for child in element:  # a plain loop: a comprehension would double the depth of the call stack
+    for child in element:  # a comprehension would double the depth of the call stack
         children.append(_math_node(child))
     text = (element.text or "").strip()
     return MathNode(_tag(element), text, _id(element), tuple(children))
 
 
 def write_inkml(ink: Ink | AlignedInk, path: str | os.PathLike[str]) -> None:
-    """Write ink as an InkML file; see `inkml_bytes`."""
+    """Write an InkML file; see `inkml_bytes`."""
     Path(path).write_bytes(inkml_bytes(ink))
 
 
 def inkml_bytes(ink: Ink | AlignedInk) -> bytes:
-    """Ink as InkML in CROHME's dialect.
+    """Return ink as InkML in CROHME's dialect.
 
-    Of aligned ink the tokens become the LaTeX truth and every token with ink becomes a group, so
-    that `read_inkml` finds both again.
+    For aligned ink, the tokens become the LaTeX truth and the strokes of every token a group.
     """
     if isinstance(ink, AlignedInk):
         truth: str | None = " ".join(ink.tokens)
         symbols: Sequence[Symbol] = [
-            Symbol(token, strokes, f"{token}_{place}")
-            for place, (token, strokes) in enumerate(zip(ink.tokens, ink.alignment, strict=True))
+            Symbol(token, strokes, f"{token}_{index}")
+            for index, (token, strokes) in enumerate(zip(ink.tokens, ink.alignment, strict=True))
             if strokes
         ]
         mathml = None
@@ -285,8 +282,8 @@ def inkml_bytes(ink: Ink | AlignedInk) -> bytes:
             root, "annotationXML", {"type": "truth", "encoding": "Content-MathML"}
         )
         _write_math(holder, mathml)
-    for place, points in enumerate(ink.strokes):
-        trace = Xml.SubElement(root, "trace", {"id": str(place)})
+    for index, points in enumerate(ink.strokes):
+        trace = Xml.SubElement(root, "trace", {"id": str(index)})
         trace.text = ", ".join(f"{x:.10g} {y:.10g}" for x, y in points.tolist())
     _write_groups(root, symbols, first=len(ink.strokes))
     Xml.indent(root)
@@ -295,9 +292,9 @@ def inkml_bytes(ink: Ink | AlignedInk) -> bytes:
 
 
 def _write_head(root: Xml.Element, ink: Ink | AlignedInk, truth: str | None) -> None:
-    layout = Xml.SubElement(root, "traceFormat")
+    trace_format = Xml.SubElement(root, "traceFormat")
     for channel in "XY":
-        Xml.SubElement(layout, "channel", {"name": channel, "type": "decimal"})
+        Xml.SubElement(trace_format, "channel", {"name": channel, "type": "decimal"})
     notes = {"UI": ink.name, "writer": ink.writer, "truth": truth}
     for kind, text in notes.items():
         if text:
@@ -317,10 +314,10 @@ def _write_math(parent: Xml.Element, node: MathNode) -> None:
 def _write_groups(root: Xml.Element, symbols: Sequence[Symbol], first: int) -> None:
     if not symbols:
         return
-    whole = Xml.SubElement(root, "traceGroup", {"xml:id": str(first)})
-    Xml.SubElement(whole, "annotation", {"type": "truth"}).text = "Segmentation"
+    segmentation = Xml.SubElement(root, "traceGroup", {"xml:id": str(first)})
+    Xml.SubElement(segmentation, "annotation", {"type": "truth"}).text = "Segmentation"
     for number, symbol in enumerate(symbols, start=first + 1):
-        group = Xml.SubElement(whole, "traceGroup", {"xml:id": str(number)})
+        group = Xml.SubElement(segmentation, "traceGroup", {"xml:id": str(number)})
         Xml.SubElement(group, "annotation", {"type": "truth"}).text = symbol.label
         for stroke in symbol.strokes:
             Xml.SubElement(group, "traceView", {"traceDataRef": str(stroke)})

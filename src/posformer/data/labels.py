@@ -1,0 +1,137 @@
+"""Label files: the captions of a split, and checks that report file, line and token."""
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from posformer.data.splits import IMAGE_SUFFIXES, Split
+from posformer.data.storage import Files
+from posformer.errors import DataError
+from posformer.latex import split_caption
+
+__all__ = ["Example", "Problem", "line_location", "read_labels"]
+
+
+ProblemKind = Literal[
+    "missing image", "unknown token", "empty caption", "broken image", "duplicate name"
+]
+
+
+@dataclass(frozen=True)
+class Example:
+    """An image and its caption."""
+
+    name: str
+    """The name in the label file, without the extension of the image."""
+    tokens: tuple[str, ...]
+    """The caption."""
+    path: str
+    """The image, as a path inside the dataset."""
+    line: int
+    """The line of the label file, from 1."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An error in a dataset."""
+
+    kind: ProblemKind
+    location: str
+    """The label file and the line."""
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.location}: {self.kind}: {self.detail}"
+
+
+def line_location(files: Files, split: Split, line: int) -> str:
+    """Return how error messages refer to a line of the label file."""
+    return f"{files.path}/{split.labels} line {line}"
+
+
+def read_labels(
+    files: Files, split: Split, vocabulary: Container[str] | None = None
+) -> tuple[list[Example], list[Problem]]:
+    """Read the label file of a split.
+
+    Args:
+        files: The dataset.
+        split: The split.
+        vocabulary: If given, tokens outside of it are problems.
+
+    Returns:
+        The valid examples, and the problems of all other lines.
+
+    Raises:
+        DataError: If the label file is not UTF-8.
+    """
+    rows = list(_read_rows(files, split))
+    images = _ImageIndex(files.names())
+    folder = images.best_folder(split.folders, [name for _, name, _ in rows])
+    examples: list[Example] = []
+    problems: list[Problem] = []
+    first_lines: dict[str, int] = {}
+    fault: tuple[ProblemKind, str]
+    for line, label, tokens in rows:
+        example = Example(_strip_suffix(label), tokens, images.find(folder, label) or "", line)
+        first = first_lines.setdefault(example.name, line)
+        if first != line:
+            fault = "duplicate name", f"{example.name!r}, as in line {first}"
+        elif not example.path:
+            fault = "missing image", f"no image {example.name!r} in {folder}/"
+        elif not tokens:
+            fault = "empty caption", f"{example.name!r} has no tokens"
+        elif unknown := _first_unknown(tokens, vocabulary):
+            fault = "unknown token", f"{unknown!r} of {example.name!r} is not in the vocabulary"
+        else:
+            examples.append(example)
+            continue
+        problems.append(Problem(fault[0], line_location(files, split, line), fault[1]))
+    return examples, problems
+
+
+def _first_unknown(tokens: Iterable[str], vocabulary: Container[str] | None) -> str | None:
+    if vocabulary is None:
+        return None
+    return next((token for token in tokens if token not in vocabulary), None)
+
+
+def _read_rows(files: Files, split: Split) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Yield line, name and tokens; the name ends at the first tab or, without one, white space."""
+    try:
+        text = files.read(split.labels).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{files.path}/{split.labels}: not UTF-8: {error}") from error
+    for line, row in enumerate(text.split("\n"), start=1):
+        if row.strip():
+            name, *rest = row.split("\t" if "\t" in row else None, 1)
+            yield line, name.strip(), split_caption(" ".join(rest))
+
+
+class _ImageIndex:
+    """The images of a dataset by path, with and without extension."""
+
+    def __init__(self, names: Iterable[str]):
+        found = [name for name in names if name.lower().endswith(IMAGE_SUFFIXES)]
+        self._paths = set(found)
+        self._by_stem: dict[str, str] = {}
+        for name in found:
+            self._by_stem.setdefault(_strip_suffix(name), name)
+
+    def find(self, folder: str, label: str) -> str | None:
+        """Return the image of a label; the label's extension may differ from the file's."""
+        path = label if folder == "." else f"{folder}/{label}"
+        if path in self._paths:
+            return path
+        return self._by_stem.get(path) or self._by_stem.get(_strip_suffix(path))
+
+    def best_folder(self, folders: Sequence[str], labels: Sequence[str]) -> str:
+        """Return the folder with the most labeled images; the first of equals."""
+        return max(folders, key=lambda folder: sum(bool(self.find(folder, one)) for one in labels))
+
+
+def _strip_suffix(name: str) -> str:
+    for suffix in IMAGE_SUFFIXES:
+        if name.lower().endswith(suffix):
+            return name[: -len(suffix)]
+    return name
