@@ -1,6 +1,6 @@
-"""Draws many expressions, or all symbols of the project's own ink, on one sheet.
+"""Writes a contact sheet of a dataset, or of the symbols of the project's own ink.
 
-python examples/contact_sheet.py SHEET.png --set SET.zip [--split S] [--count N] [--columns C]
+python examples/contact_sheet.py SHEET.png --set DATASET.zip [--split S] [--count N] [--columns C]
 python examples/contact_sheet.py SHEET.png
 """
 
@@ -18,7 +18,7 @@ from posformer.synthesis.glyphs import own_bank
 
 
 def sheet(images: Sequence[np.ndarray], columns: int) -> np.ndarray:
-    """Images in rows and columns, black on white, uint8 (height, width)."""
+    """Return images in rows and columns, black on white, uint8 (height, width)."""
     rows = [images[start : start + columns] for start in range(0, len(images), columns)]
     widths = [
         max(row[column].shape[1] for row in rows if column < len(row))
@@ -37,29 +37,31 @@ def sheet(images: Sequence[np.ndarray], columns: int) -> np.ndarray:
 
 
 def symbols(x_height: float = 18.0, writers: int = 4) -> list[np.ndarray]:
-    """Every symbol of the project's own ink by some writers, on a common baseline."""
+    """Return images of every symbol of the project's own ink by several writers."""
     bank, images = own_bank(), []
     for token in sorted(bank.tokens):
         for writer in bank.writers[:writers]:
             sample = bank.samples(token, writer)[0]
             scale = x_height / sample.unit
-            drawn = render([points * scale for points in sample.strokes])[10:-10, 10:-10]
-            height, width = drawn.shape
+            rendered = render([points * scale for points in sample.strokes])[10:-10, 10:-10]
+            height, width = rendered.shape
             image = np.zeros((round(4.2 * x_height), width + 12), np.uint8)
             top = round(2.7 * x_height - sample.baseline * scale)
-            image[top : top + height, 4 : 4 + width] = drawn
+            image[top : top + height, 4 : 4 + width] = rendered
             images.append(image)
     return images
 
 
 def main(
     output: Annotated[Path, typer.Argument(help="The image to write.")],
-    data: Annotated[Path | None, typer.Option("--set", help="Images; own symbols else.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--set", help="Dataset of images (default: own symbols).")
+    ] = None,
     split: str = "synthetic",
     count: int = 24,
     columns: int = 4,
 ) -> None:
-    """Draw a contact sheet."""
+    """Write a contact sheet."""
     if data is None:
         image = sheet(symbols(), columns=24)
     else:

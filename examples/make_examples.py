@@ -1,9 +1,9 @@
-"""Makes the images and ink of this folder, all in the project's own handwriting.
+"""Generates the images and ink of this folder in the project's own handwriting.
 
     python examples/make_examples.py
 
-writes the files listed in `truth.tsv` (name, tab, caption tokens) next to this script. The same
-files come out each time.
+writes the files listed in `truth.tsv` (name, tab, caption) next to this script. The result is
+reproducible.
 """
 
 from dataclasses import replace
@@ -32,7 +32,7 @@ NOTES = {
     "limit": r"\lim\limits_{n \to \infty} (1 + \frac{1}{n})^n = e",
     "pendulum": r"T = 2\pi \sqrt{\frac{L}{g}}",
 }
-"""Dark ink on light paper, as a phone or a scanner sees it."""
+"""Dark ink on light paper, as in photos and scans."""
 
 IMAGES = {
     "pythagoras": r"\sin^2\theta + \cos^2\theta = 1",
@@ -42,27 +42,27 @@ IMAGES = {
     "roots": r"\sqrt[3]{8} + \log_2 16 = 6",
     "sets": r"\forall x \in [0, 1] , |f(x)| < \mu",
 }
-"""White ink on black, as CROHME's images are."""
+"""White ink on black, like CROHME's images."""
 
 INK = {
     "gravity": r"F = G \frac{m_1 m_2}{r^2}",
     "binomial": r"(a + b)^2 = a^2 + 2ab + b^2",
     "fraction": r"1 + \frac{1}{2 + \frac{1}{3 + \cdots}}",
 }
-"""Strokes, as a tablet gives them."""
+"""Strokes, as recorded by a tablet."""
 
 
-def write_down(name: str, latex: str) -> AlignedInk:
-    """A formula in the project's own hand; its name decides all chance."""
+def write_formula(name: str, latex: str) -> AlignedInk:
+    """Return a formula in the project's own ink; its name is the random seed."""
     rng = np.random.default_rng(list(name.encode()))
     return lay_out(normalize(latex), own_bank(), rng, TIDY, name=name)
 
 
 def note(ink: AlignedInk, pen: float = 0.11) -> np.ndarray:
-    """An image of dark ink on light paper, uint8 (height, width), drawn at 36 pixels an x-height.
+    """Return dark ink on light paper, uint8 (height, width), at 36 pixels per x-height.
 
     Args:
-        ink: With an x-height of 100.
+        ink: Ink with an x-height of 100.
         pen: Width of the pen in x-heights.
     """
     finer, scale, margin = 4, 0.36, 30
@@ -76,16 +76,16 @@ def note(ink: AlignedInk, pen: float = 0.11) -> np.ndarray:
 
 
 def main() -> None:
-    """Write all examples and their truth."""
+    """Write all examples and their captions."""
     truth: list[tuple[str, AlignedInk]] = []
     for name, latex in NOTES.items():
-        truth.append((f"{name}.png", write_down(name, latex)))
+        truth.append((f"{name}.png", write_formula(name, latex)))
         cv2.imwrite(str(HERE / truth[-1][0]), note(truth[-1][1]))
     for name, latex in IMAGES.items():
-        truth.append((f"{name}.png", write_down(name, latex)))
+        truth.append((f"{name}.png", write_formula(name, latex)))
         cv2.imwrite(str(HERE / truth[-1][0]), render(strokes_in_pixels(truth[-1][1].strokes)))
     for name, latex in INK.items():
-        truth.append((f"{name}.inkml", write_down(name, latex)))
+        truth.append((f"{name}.inkml", write_formula(name, latex)))
         write_inkml(truth[-1][1], HERE / truth[-1][0])
     lines = [f"{file}\t{' '.join(ink.tokens)}\n" for file, ink in truth]
     (HERE / "truth.tsv").write_text("".join(lines), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Symbols cut out of expressions."""
+"""The symbol bank."""
 
 import pickle
 
@@ -19,7 +19,7 @@ def _stroke(left, top, width, height):
 
 @pytest.fixture
 def squared() -> AlignedInk:
-    """The expression x² + y, the x-height is 10 and the baseline at 20."""
+    """The expression x² + y with an x-height of 10 and the baseline at 20."""
     return AlignedInk(
         name="squared",
         tokens=tuple(tokenize("x ^ { 2 } + y")),
@@ -34,7 +34,7 @@ def squared() -> AlignedInk:
     )
 
 
-def test_a_symbol_keeps_its_size_and_knows_its_row(squared):
+def test_symbol_has_size_x_height_and_baseline(squared):
     bank = SymbolBank.from_inks([squared])
     (letter,) = bank.samples("y")
     assert (letter.width, letter.height) == (9, 18.5)
@@ -43,13 +43,13 @@ def test_a_symbol_keeps_its_size_and_knows_its_row(squared):
     assert letter.baseline == pytest.approx(10, abs=0.3)
 
 
-def test_a_script_has_a_row_of_its_own(squared):
+def test_script_has_its_own_baseline(squared):
     (digit,) = SymbolBank.from_inks([squared]).samples("2")
     assert digit.unit == pytest.approx(6)
     assert digit.baseline == pytest.approx(9)
 
 
-def test_tokens_without_ink_are_no_symbols(squared):
+def test_tokens_without_ink_are_skipped(squared):
     assert SymbolBank.from_inks([squared]).tokens == {"x", "2", "+", "y"}
 
 
@@ -62,26 +62,26 @@ def test_symbols_are_found_by_writer():
     assert all(bank.choose("x", rng, writer).writer == writer for _ in range(10))
 
 
-def test_what_a_writer_never_wrote_comes_from_others(squared):
+def test_missing_symbols_come_from_other_writers(squared):
     others = own_bank()
     samples = [*SymbolBank.from_inks([squared]).samples("x"), *others.samples("k")]
     bank = SymbolBank.from_samples(samples)
     assert bank.choose("k", np.random.default_rng(0), "ann").writer in others.writers
 
 
-def test_a_symbol_nobody_wrote_is_named():
+def test_missing_token_is_named():
     with pytest.raises(DataError, match=r"no ink for '\\heartsuit'"):
         own_bank().choose("\\heartsuit", np.random.default_rng(0))
 
 
-def test_a_bank_survives_pickling(squared):
+def test_bank_can_be_pickled(squared):
     bank = SymbolBank.from_inks([squared])
     again = pickle.loads(pickle.dumps(bank))
     assert again.tokens == bank.tokens
     assert np.array_equal(again.samples("y")[0].points, bank.samples("y")[0].points)
 
 
-def test_what_was_laid_out_can_be_cut_out_again():
+def test_symbols_of_a_layout_can_be_extracted():
     rng = np.random.default_rng(0)
     text = tokenize("a + b = \\frac { c } { d ^ { 2 } }")
     ink = lay_out(text, own_bank(), rng, LayoutStyle(irregularity=0))

@@ -1,4 +1,4 @@
-"""Boxes of placed symbols, and symbols that are stretched."""
+"""Boxes of positioned symbols, and stretching."""
 
 import numpy as np
 import pytest
@@ -16,27 +16,27 @@ def _sample(token, *points):
 DROOPING = _sample("\\sqrt", (0, 12), (4, 10), (8, 30), (14, 1), (30, 0), (50, 8), (60, 14))
 
 
-def test_a_box_grows_with_what_is_put_into_it():
+def test_box_grows_with_its_content():
     box = Box()
     box.put(Box.of(0, np.array([[5, 5], [7, 9]], np.float32), (2,), top=-4.0), 1.0, 0.0)
     box.put(Box.of(1, np.array([[0, 0], [3, 1]], np.float32), (2,), top=-1.0), 6.0, 2.0)
     assert (box.width, box.top, box.bottom) == (9.0, -4.0, 2.0)
-    assert [(piece.place, piece.x, piece.y) for piece in box.pieces] == [(0, 1, -4), (1, 6, 1)]
+    assert [(piece.index, piece.x, piece.y) for piece in box.pieces] == [(0, 1, -4), (1, 6, 1)]
 
 
-def test_the_bar_of_a_radical_begins_behind_its_way_up():
+def test_bar_of_a_radical_begins_after_the_upstroke():
     assert hook_of(DROOPING) == 14
     assert hook_of(_sample("\\sqrt", (0, 0), (10, 0), (20, 0.5))) is None
 
 
-def test_hook_and_bar_of_a_radical_are_stretched_apart():
+def test_hook_and_bar_of_a_radical_are_stretched_independently():
     points = stretch_radical(DROOPING, 14, sign=7.0, bar=92.0, height=60.0, clearance=60.0)
     assert points[3] == pytest.approx((7, 2))
     assert points[-1] == pytest.approx((99, 28))
     assert points[:, 1].max() == pytest.approx(60)
 
 
-def test_a_drooping_bar_keeps_clear_of_what_is_under_it():
+def test_drooping_bar_keeps_clear_of_the_radicand():
     points = stretch_radical(DROOPING, 14, sign=7.0, bar=92.0, height=60.0, clearance=5.0)
     bar = points[(points[:, 0] > 7) & (points[:, 0] < 90)]
     assert bar[:, 1].max() <= 5
@@ -45,7 +45,7 @@ def test_a_drooping_bar_keeps_clear_of_what_is_under_it():
     )
 
 
-def test_a_bar_has_the_length_asked_for_and_is_never_too_uneven():
+def test_stretched_bar_has_the_requested_length_and_limited_height():
     bar = _sample("\\frac", (0, 0), (10, 4), (20, 1))
     long = stretch_bar(bar, 200.0, thickest=6.0)
     assert np.ptp(long, axis=0) == pytest.approx((200, 6))

@@ -13,10 +13,10 @@ def bank():
     return own_bank()
 
 
-def test_every_word_of_crohme_that_has_ink_can_be_written(bank, reference):
-    words = Vocabulary.load(reference / "crohme_dictionary.txt").tokens
+def test_every_crohme_token_with_ink_can_be_written(bank, reference):
+    tokens = Vocabulary.load(reference / "crohme_dictionary.txt").tokens
     special = {"<pad>", "<sos>", "<eos>"}
-    inked = {word for word in words if not is_structure(word)} - special
+    inked = {token for token in tokens if not is_structure(token)} - special
     assert inked <= bank.tokens
 
 
@@ -25,7 +25,7 @@ def test_every_writer_wrote_every_symbol(bank):
     assert all(bank.written_by(writer) == everything for writer in bank.writers)
 
 
-def test_strokes_are_pen_points_within_their_box(bank):
+def test_points_fill_their_box(bank):
     for token in sorted(bank.tokens):
         for sample in bank.samples(token):
             assert np.isfinite(sample.points).all()
@@ -35,7 +35,7 @@ def test_strokes_are_pen_points_within_their_box(bank):
             assert sample.points.max(axis=0) == pytest.approx((sample.width, sample.height))
 
 
-def test_symbols_stand_in_their_row_as_handwritten_ones_do(bank):
+def test_symbols_have_the_usual_vertical_extent(bank):
     for token in bank.tokens - set(STRETCHED):
         tops = [sample.baseline / sample.unit for sample in bank.samples(token)]
         heights = [sample.relative_height for sample in bank.samples(token)]
@@ -43,7 +43,7 @@ def test_symbols_stand_in_their_row_as_handwritten_ones_do(bank):
         assert np.median(heights) == pytest.approx(reach(token).height, abs=0.65), token
 
 
-def test_writers_differ_and_a_writer_stays_alike():
+def test_samples_differ_between_and_within_writers():
     small = own_bank(writers=2, samples=2, seed=3)
     first, again = small.samples("a", small.writers[0])
     other = small.samples("a", small.writers[1])[0]
@@ -52,7 +52,7 @@ def test_writers_differ_and_a_writer_stays_alike():
     assert abs(first.width - again.width) < 30
 
 
-def test_the_same_seed_gives_the_same_ink():
+def test_ink_depends_on_the_seed():
     own_bank.cache_clear()
     first = own_bank(writers=1, samples=1, seed=5).samples("\\sum")[0].points
     own_bank.cache_clear()

@@ -1,4 +1,4 @@
-"""Writing expressions down."""
+"""Layout of handwritten expressions."""
 
 import numpy as np
 import pytest
@@ -33,21 +33,21 @@ def bank():
 
 
 def _boxes(text, bank, seed=0, **style):
-    """Boxes by token place, in ink units: left, top, right, bottom."""
+    """Boxes by token index, in ink units: left, top, right, bottom."""
     ink = lay_out(text.split(), bank, np.random.default_rng(seed), LayoutStyle(**style))
     found = {}
-    for place, strokes in enumerate(ink.alignment):
+    for index, strokes in enumerate(ink.alignment):
         if strokes:
             points = np.concatenate([ink.strokes[stroke] for stroke in strokes])
-            found[place] = (*points.min(axis=0), *points.max(axis=0))
+            found[index] = (*points.min(axis=0), *points.max(axis=0))
     return found
 
 
 @pytest.mark.parametrize("text", FORMULAS)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_token_with_ink_owns_strokes_and_every_stroke_has_one_owner(text, seed, bank):
+def test_every_stroke_belongs_to_exactly_one_token(text, seed, bank):
     ink = lay_out(text.split(), bank, np.random.default_rng(seed))
-    assert [place for place, strokes in enumerate(ink.alignment) if strokes] == inked_places(
+    assert [index for index, strokes in enumerate(ink.alignment) if strokes] == inked_places(
         ink.tokens
     )
     owned = [stroke for strokes in ink.alignment for stroke in strokes]
@@ -68,7 +68,7 @@ def test_boxes_lie_within_the_image(text, bank):
     assert (boxes[:, 2:] > boxes[:, :2]).all()
 
 
-def test_the_same_seed_writes_the_same(bank):
+def test_layout_depends_on_the_seed(bank):
     def write(seed):
         return lay_out(FORMULAS[0].split(), bank, np.random.default_rng(seed)).strokes
 
@@ -80,9 +80,9 @@ def test_the_same_seed_writes_the_same(bank):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_scripts_stand_right_of_their_base_above_and_below(seed, bank):
+def test_scripts_are_right_of_their_base_above_and_below(seed, bank):
     boxes = _boxes("x _ { 1 } ^ { 2 }", bank, seed, slope=0.0)
-    (base, lower, upper) = (boxes[place] for place in (0, 3, 7))
+    (base, lower, upper) = (boxes[index] for index in (0, 3, 7))
     middle = (base[1] + base[3]) / 2
     assert upper[3] < middle < lower[3]
     assert upper[3] < lower[1]
@@ -97,22 +97,22 @@ def test_scripts_are_smaller_than_their_base(seed, bank):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_parts_of_a_fraction_lie_above_and_below_its_bar(seed, bank):
+def test_numerator_is_above_and_denominator_below_the_bar(seed, bank):
     boxes = _boxes("\\frac { a + 1 } { y ^ { 2 } }", bank, seed, slope=0.0)
     bar = boxes[0]
-    above, below = [boxes[place] for place in (2, 3, 4)], [boxes[place] for place in (7, 10)]
+    above, below = [boxes[index] for index in (2, 3, 4)], [boxes[index] for index in (7, 10)]
     assert max(box[3] for box in above) < bar[1]
     assert min(box[1] for box in below) > bar[3]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_main_bar_of_nested_fractions_is_the_longest(seed, bank):
+def test_main_bar_of_nested_fractions_is_the_longest(seed, bank):
     boxes = _boxes("\\frac { 1 } { \\frac { a } { b } }", bank, seed)
     assert boxes[0][2] - boxes[0][0] > boxes[5][2] - boxes[5][0]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_radical_covers_what_is_under_it(seed, bank):
+def test_radical_covers_the_radicand(seed, bank):
     boxes = _boxes("\\sqrt { x + \\frac { 1 } { 2 } }", bank, seed, slope=0.0)
     sign = boxes.pop(0)
     assert sign[1] < min(box[1] for box in boxes.values())
@@ -121,20 +121,20 @@ def test_a_radical_covers_what_is_under_it(seed, bank):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_delimiters_grow_with_what_they_enclose(seed, bank):
+def test_delimiters_grow_with_their_content(seed, bank):
     plain = _boxes("( x )", bank, seed)
     tall = _boxes("( \\frac { \\frac { 1 } { x } } { 2 } )", bank, seed)
-    places = sorted(tall)
-    inner = [tall[place] for place in places[1:-1]]
+    indices = sorted(tall)
+    inner = [tall[index] for index in indices[1:-1]]
     extent = max(box[3] for box in inner) - min(box[1] for box in inner)
-    for place in (places[0], places[-1]):
-        height = tall[place][3] - tall[place][1]
+    for index in (indices[0], indices[-1]):
+        height = tall[index][3] - tall[index][1]
         assert height > 0.75 * extent
         assert height > plain[0][3] - plain[0][1]
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_limits_stand_above_and_below_a_sum(seed, bank):
+def test_limits_are_above_and_below_a_sum(seed, bank):
     text = "\\sum \\limits _ { i = 1 } ^ { n } i"
     boxes = _boxes(text, bank, seed, sum_limits_beside=0.0, slope=0.0)
     assert boxes[10][3] < boxes[0][1]
@@ -142,16 +142,16 @@ def test_limits_stand_above_and_below_a_sum(seed, bank):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_lines_stand_under_each_other(seed, bank):
+def test_lines_are_below_each_other(seed, bank):
     boxes = _boxes("a = b \\\\ c = \\frac { 1 } { 2 } \\\\ d", bank, seed, slope=0.0)
-    first = [boxes[place] for place in (0, 1, 2)]
-    second = [box for place, box in boxes.items() if 4 <= place < 13]
+    first = [boxes[index] for index in (0, 1, 2)]
+    second = [box for index, box in boxes.items() if 4 <= index < 13]
     assert max(box[3] for box in first) < min(box[1] for box in second)
     assert max(box[3] for box in second) < boxes[max(boxes)][1]
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_system_stands_behind_its_brace(seed, bank):
+def test_equations_are_right_of_their_brace(seed, bank):
     text = "\\begin{cases} x = 1 \\\\ y = 2 \\end{cases}"
     boxes = _boxes(text, bank, seed)
     brace = boxes.pop(0)
@@ -165,10 +165,10 @@ def test_a_system_stands_behind_its_brace(seed, bank):
     ("environment", "left", "right"),
     [("pmatrix", 1, 1), ("bmatrix", 1, 1), ("vmatrix", 1, 1), ("Vmatrix", 2, 2), ("matrix", 0, 0)],
 )
-def test_matrices_stand_between_their_fences(environment, left, right, bank):
+def test_matrices_are_between_their_delimiters(environment, left, right, bank):
     tokens = f"\\begin{{{environment}}} 1 & 2 \\\\ 3 & 4 \\end{{{environment}}}".split()
     boxes = _boxes(" ".join(tokens), bank, irregularity=0.0)
-    cells = [boxes[place] for place, token in enumerate(tokens) if token.isdigit()]
+    cells = [boxes[index] for index, token in enumerate(tokens) if token.isdigit()]
     assert (0 in boxes, len(tokens) - 1 in boxes) == (bool(left), bool(right))
     if left:
         assert boxes[0][2] < min(cell[0] for cell in cells)
@@ -179,34 +179,34 @@ def test_matrices_stand_between_their_fences(environment, left, right, bank):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_equations_are_aligned_at_their_sign(seed, bank):
+def test_equations_are_aligned_at_the_equals_sign(seed, bank):
     text = "\\begin{aligned} a b c & = 1 \\\\ x & = 2 \\\\ & = 3 \\end{aligned}"
     boxes = _boxes(text, bank, seed, slope=0.0)
-    signs = [boxes[place][0] for place, token in enumerate(text.split()) if token == "="]
-    left_sides = [boxes[place][2] for place, token in enumerate(text.split()) if token in "cx"]
+    signs = [boxes[index][0] for index, token in enumerate(text.split()) if token == "="]
+    left_sides = [boxes[index][2] for index, token in enumerate(text.split()) if token in "cx"]
     x_height = 100.0
     assert max(signs) - min(signs) < x_height
     assert max(left_sides) < min(signs)
 
 
-def test_a_row_reads_from_left_to_right(bank):
+def test_symbols_of_a_line_run_from_left_to_right(bank):
     boxes = _boxes("1 2 3 4 5 6 7 8 9", bank, irregularity=0.0)
-    lefts = [boxes[place][0] for place in sorted(boxes)]
+    lefts = [boxes[index][0] for index in sorted(boxes)]
     assert lefts == sorted(lefts)
-    assert all(boxes[place][2] <= boxes[place + 1][0] for place in range(8))
+    assert all(boxes[index][2] <= boxes[index + 1][0] for index in range(8))
 
 
-def test_all_symbols_come_from_one_hand(bank):
+def test_writer_can_be_chosen(bank):
     writer = bank.writers[2]
     assert lay_out(["x"], bank, np.random.default_rng(0), writer=writer).writer == writer
 
 
-def test_a_symbol_without_samples_is_named(bank):
+def test_symbol_without_samples_is_named(bank):
     with pytest.raises(DataError, match="heartsuit"):
         lay_out(["\\heartsuit"], bank, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("text", ["", "{ }", "\\\\", "\\begin{cases} \\end{cases}"])
-def test_nothing_cannot_be_written(text, bank):
+def test_empty_expression_is_an_error(text, bank):
     with pytest.raises(ExpressionError, match="nothing to write"):
         lay_out(text.split(), bank, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Texts of several lines."""
+"""Multi-line texts."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def _lines(tokens: list[str]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("environment", sorted(ENVIRONMENTS))
-def test_texts_are_valid_and_have_as_many_lines_as_asked(grammar, environment):
+def test_texts_are_valid_and_have_the_requested_lines(grammar, environment):
     rng = np.random.default_rng(0)
     for lines in (1, 2, 3):
         for _ in range(20):
@@ -55,7 +55,7 @@ def test_every_line_of_a_system_is_an_equation(grammar):
             assert line.count("=") >= 1 and line[0] != "=" and line[-1] != "=" and "&" not in line
 
 
-def test_derivations_are_aligned_at_their_sign_of_equality(grammar):
+def test_derivations_are_aligned_at_the_equals_sign(grammar):
     rng = np.random.default_rng(2)
     derived = 0
     for _ in range(50):
@@ -67,7 +67,7 @@ def test_derivations_are_aligned_at_their_sign_of_equality(grammar):
     assert 20 < derived < 80
 
 
-def test_all_rows_of_a_matrix_have_the_same_number_of_cells(grammar):
+def test_matrix_rows_have_the_same_number_of_cells(grammar):
     rng = np.random.default_rng(3)
     widths = set()
     for _ in range(40):
@@ -88,21 +88,23 @@ def test_lines_are_trees_in_series(synthesizer):
                 assert (level, position) == (0, "M")
 
 
-def test_expressions_have_no_more_symbols_than_asked(synthesizer):
+def test_number_of_symbols_is_limited(synthesizer):
     rng = np.random.default_rng(5)
     small = replace(synthesizer, max_symbols=10)
     assert all(len(inked_places(small.make(rng).tokens)) <= 10 for _ in range(50))
-    with pytest.raises(DataError, match="no new expression was found with at most 2 symbols"):
+    with pytest.raises(
+        DataError, match="found no new expression in 1000 attempts with at most 2 symbols"
+    ):
         replace(synthesizer, max_symbols=2).make(rng)
 
 
-def test_the_level_is_as_asked_in_an_environment_too(synthesizer):
+def test_nested_level_is_respected_in_environments(synthesizer):
     rng = np.random.default_rng(6)
     for level in (0, 1, 2):
         assert all(complexity(synthesizer.make(rng, level).tokens) == level for _ in range(10))
 
 
-def test_a_text_that_is_held_out_is_never_made(synthesizer):
+def test_held_out_text_is_never_generated(synthesizer):
     rng = np.random.default_rng(7)
     tiny = replace(Synthesizer.own({"x", "1", "="}), lines=(2, 2), environments=("cases",))
     tiny = replace(tiny, max_tokens=3, max_symbols=7)
@@ -112,15 +114,15 @@ def test_a_text_that_is_held_out_is_never_made(synthesizer):
     assert not held_out & {strict.make(rng).tokens for _ in range(200)}
 
 
-def test_the_words_are_all_that_expressions_can_have(synthesizer):
+def test_tokens_lists_everything_expressions_can_contain(synthesizer):
     rng = np.random.default_rng(8)
-    words = {token for _ in range(100) for token in synthesizer.make(rng).tokens}
-    assert words <= synthesizer.tokens
+    used = {token for _ in range(100) for token in synthesizer.make(rng).tokens}
+    assert used <= synthesizer.tokens
     assert {"\\\\", "&", "\\begin{cases}", "\\end{pmatrix}"} <= synthesizer.tokens
     assert "\\begin{bmatrix}" not in synthesizer.tokens
 
 
-def test_letters_and_digits_that_are_not_wanted_give_way_to_wanted_ones():
+def test_disallowed_letters_and_digits_are_replaced():
     captions = [tokenize("m + n ^ { 7 }"), tokenize("\\alpha + 1")]
     grammar = Grammar.fit(captions, {"x", "y", "2", "+", "^", "{", "}"})
     rng = np.random.default_rng(9)
@@ -128,6 +130,6 @@ def test_letters_and_digits_that_are_not_wanted_give_way_to_wanted_ones():
     assert used == {"x", "y", "2", "+", "^", "{", "}"} == grammar.tokens
 
 
-def test_an_environment_that_is_not_known_is_named():
-    with pytest.raises(DataError, match="environment 'itemize': known are Bmatrix, "):
+def test_unknown_environment_is_named():
+    with pytest.raises(DataError, match="environment 'itemize': expected one of Bmatrix, "):
         replace(Synthesizer.own(), environments=("cases", "itemize"))

@@ -1,4 +1,4 @@
-"""Handwritten symbols cut out of expressions, with their place in the row they stood in."""
+"""A bank of handwritten symbols with their size and position relative to the baseline."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from posformer.ink.aligned import AlignedInk
 from posformer.synthesis.expression import ExpressionError, parse, row_symbols, rows
 from posformer.synthesis.extents import fit_row, reach
 
-_CACHED = 20_000  # samples kept as objects: a corpus of all would cost each process 100 MB
+_MAX_CACHED_SAMPLES = 20_000  # caching a whole corpus would cost each process 100 MB
 
 
 @dataclass(frozen=True)
 class SymbolSample:
-    """One handwritten symbol; lengths are in the units of the ink it was taken from."""
+    """A handwritten symbol; lengths are in the units of the ink it was taken from."""
 
     token: str
     writer: str
-    points: np.ndarray  # float32 (points, 2), the box's left top corner is the origin, y down
-    lengths: tuple[int, ...]  # points of each stroke, in order
+    points: np.ndarray  # float32 (points, 2), y down; the origin is the top left corner of the box
+    lengths: tuple[int, ...]  # number of points of each stroke
     width: float
     height: float
-    unit: float  # x-height of the row the symbol stood in
-    baseline: float  # how far below the top of the box the row's baseline lies
+    unit: float  # x-height of the line that the symbol was written on
+    baseline: float  # distance of the baseline below the top of the box
 
     @cached_property
     def strokes(self) -> tuple[np.ndarray, ...]:
@@ -37,15 +37,15 @@ class SymbolSample:
 
     @property
     def relative_height(self) -> float:
-        """Height in x-heights of its row."""
+        """Height in x-heights."""
         return self.height / self.unit
 
 
 class SymbolBank:
     """Symbols by token and writer.
 
-    All points lie in one array and samples are views of it, so a bank is compact, and processes
-    forked from one share its memory.
+    All points are stored in one array, and samples are views of it. A bank is therefore compact,
+    and forked processes share its memory.
     """
 
     def __init__(
@@ -55,157 +55,162 @@ class SymbolBank:
         strokes: np.ndarray,
         tokens: Sequence[str],
         writers: Sequence[str],
-        rows: np.ndarray,
+        metrics: np.ndarray,
     ) -> None:
-        """Hold samples.
+        """Create a bank from arrays; see `from_inks` and `from_samples`.
 
         Args:
-            points: float32 (points, 2), of all samples, the origin at the corner of each box.
-            lengths: int32 (strokes,), points of each stroke.
-            strokes: int32 (samples,), strokes of each sample.
-            tokens: What each sample writes.
-            writers: Who wrote each sample.
-            rows: float32 (samples, 2), the x-height of its row and the depth of the baseline
-                below the top of the box.
+            points: float32 (points, 2), of all samples, relative to the corners of their boxes.
+            lengths: int32 (strokes,), number of points of each stroke.
+            strokes: int32 (samples,), number of strokes of each sample.
+            tokens: Token of each sample.
+            writers: Writer of each sample.
+            metrics: float32 (samples, 2), x-height and distance of the baseline below the top of
+                the box.
         """
-        self._points, self._lengths, self._rows = points, lengths, rows
+        self._points, self._lengths, self._metrics = points, lengths, metrics
         self._first_stroke = np.concatenate([[0], np.cumsum(strokes)]).astype(np.int64)
         self._first_point = np.concatenate([[0], np.cumsum(lengths)])[self._first_stroke]
         self._extents = np.maximum.reduceat(points, self._first_point[:-1])
         self._token_of, self._writer_of = tuple(tokens), tuple(writers)
         self._cache: dict[int, SymbolSample] = {}
-        self._neighbours: dict[tuple[str, str], tuple[int, ...]] = {}
-        self._index()
+        self._neighbors: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._build_indices()
 
-    def _index(self) -> None:
+    def _build_indices(self) -> None:
         by_token: dict[str, list[int]] = defaultdict(list)
         by_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for place, pair in enumerate(zip(self._token_of, self._writer_of, strict=True)):
-            by_token[pair[0]].append(place)
-            by_pair[pair].append(place)
-        self._by_token = {token: tuple(places) for token, places in by_token.items()}
-        self._by_pair = {pair: tuple(places) for pair, places in by_pair.items()}
+        for index, pair in enumerate(zip(self._token_of, self._writer_of, strict=True)):
+            by_token[pair[0]].append(index)
+            by_pair[pair].append(index)
+        self._by_token = {token: tuple(indices) for token, indices in by_token.items()}
+        self._by_pair = {pair: tuple(indices) for pair, indices in by_pair.items()}
         self.tokens: frozenset[str] = frozenset(by_token)
         self.counts: Mapping[str, int] = {token: len(found) for token, found in by_token.items()}
         self.writers: tuple[str, ...] = tuple(sorted(set(self._writer_of)))
-        self._habits = self._measure_habits()
+        self._styles = self._measure_styles()
 
-    def _measure_habits(self) -> dict[str, np.ndarray]:
-        """How each writer writes: width and point spacing of symbols, on a logarithmic scale."""
-        units = self._rows[:, 0]
+    def _measure_styles(self) -> dict[str, np.ndarray]:
+        """Return the style of each writer: logarithms of symbol width and point spacing."""
+        units = self._metrics[:, 0]
         spacing = self._extents.sum(axis=1) / np.diff(self._first_point)
-        habits = np.log(
+        features = np.log(
             np.stack([0.2 + self._extents[:, 0] / units, 1e-3 + spacing / units], axis=1)
         )
-        places: dict[str, list[int]] = defaultdict(list)
-        for place, writer in enumerate(self._writer_of):
-            places[writer].append(place)
-        return {writer: np.median(habits[mine], axis=0) for writer, mine in places.items()}
+        by_writer: dict[str, list[int]] = defaultdict(list)
+        for index, writer in enumerate(self._writer_of):
+            by_writer[writer].append(index)
+        return {writer: np.median(features[own], axis=0) for writer, own in by_writer.items()}
 
     @classmethod
     def from_samples(cls, samples: Iterable[SymbolSample]) -> SymbolBank:
-        """A bank of given samples."""
-        kept = list(samples)
-        if not kept:
+        """Create a bank of samples.
+
+        Raises:
+            DataError: If there are none.
+        """
+        samples = list(samples)
+        if not samples:
             raise DataError("a symbol bank needs at least one symbol")
         return cls(
-            points=np.concatenate([sample.points for sample in kept]).astype(np.float32),
-            lengths=np.array([n for sample in kept for n in sample.lengths], np.int32),
-            strokes=np.array([len(sample.lengths) for sample in kept], np.int32),
-            tokens=[sample.token for sample in kept],
-            writers=[sample.writer for sample in kept],
-            rows=np.array([[sample.unit, sample.baseline] for sample in kept], np.float32),
+            points=np.concatenate([sample.points for sample in samples]).astype(np.float32),
+            lengths=np.array([n for sample in samples for n in sample.lengths], np.int32),
+            strokes=np.array([len(sample.lengths) for sample in samples], np.int32),
+            tokens=[sample.token for sample in samples],
+            writers=[sample.writer for sample in samples],
+            metrics=np.array([[sample.unit, sample.baseline] for sample in samples], np.float32),
         )
 
     @classmethod
     def from_inks(cls, inks: Iterable[AlignedInk]) -> SymbolBank:
-        """Cut every symbol out of aligned ink.
+        """Extract every symbol of aligned ink.
 
-        Symbols of a shape that cannot be theirs (a slip of the pen, a wrong label) are left out.
+        Symbols of an implausible size (slips of the pen, wrong labels) are skipped.
         """
         return cls.from_samples(
-            sample for ink in inks for sample in cut_symbols(ink) if _plausible(sample)
+            sample for ink in inks for sample in extract_symbols(ink) if _is_plausible(sample)
         )
 
     def __len__(self) -> int:
         return len(self._token_of)
 
-    def __getitem__(self, place: int) -> SymbolSample:
-        sample = self._cache.get(place)
+    def __getitem__(self, index: int) -> SymbolSample:
+        sample = self._cache.get(index)
         if sample is None:
-            if len(self._cache) >= _CACHED:
+            if len(self._cache) >= _MAX_CACHED_SAMPLES:
                 self._cache.clear()
-            sample = self._cache[place] = self._sample(place)
+            sample = self._cache[index] = self._make_sample(index)
         return sample
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_cache": {}, "_neighbours": {}}
+        return {**self.__dict__, "_cache": {}, "_neighbors": {}}
 
     def samples(self, token: str, writer: str | None = None) -> Sequence[SymbolSample]:
-        """All samples of a token, of one writer if named; empty if there is none."""
-        return tuple(self[place] for place in self._places(token, writer))
+        """Return all samples of a token, optionally of one writer."""
+        return tuple(self[index] for index in self._indices(token, writer))
 
     def choose(
         self, token: str, rng: np.random.Generator, writer: str | None = None
     ) -> SymbolSample:
-        """Any sample of a token; where the writer has none, one of a writer with a similar hand.
+        """Return a random sample of a token.
+
+        If the writer has none, it comes from a writer of similar style.
 
         Raises:
-            DataError: No writer of the bank wrote this token.
+            DataError: If the bank has no sample of the token.
         """
-        places = self._places(token, writer)
-        if not places and writer is not None:
-            places = self._similar(token, writer)
-        if not places:
-            raise DataError(f"the symbol bank holds no ink for '{token}'")
-        return self[places[int(rng.random() * len(places))]]
+        indices = self._indices(token, writer)
+        if not indices and writer is not None:
+            indices = self._similar(token, writer)
+        if not indices:
+            raise DataError(f"the symbol bank has no ink for '{token}'")
+        return self[indices[int(rng.random() * len(indices))]]
 
     def written_by(self, writer: str) -> frozenset[str]:
-        """The tokens a writer wrote."""
-        return self._repertoire.get(writer, frozenset())
+        """Return the tokens that a writer wrote."""
+        return self._tokens_by_writer.get(writer, frozenset())
 
     @cached_property
-    def _repertoire(self) -> Mapping[str, frozenset[str]]:
+    def _tokens_by_writer(self) -> Mapping[str, frozenset[str]]:
         written: dict[str, set[str]] = defaultdict(set)
         for token, writer in self._by_pair:
             written[writer].add(token)
         return {writer: frozenset(tokens) for writer, tokens in written.items()}
 
     @cached_property
-    def _owners(self) -> Mapping[str, tuple[str, ...]]:
-        """The writers of each token."""
-        owners: dict[str, list[str]] = defaultdict(list)
+    def _writers_by_token(self) -> Mapping[str, tuple[str, ...]]:
+        writers: dict[str, list[str]] = defaultdict(list)
         for token, writer in sorted(self._by_pair):
-            owners[token].append(writer)
-        return {token: tuple(writers) for token, writers in owners.items()}
+            writers[token].append(writer)
+        return {token: tuple(names) for token, names in writers.items()}
 
-    def _places(self, token: str, writer: str | None) -> tuple[int, ...]:
+    def _indices(self, token: str, writer: str | None) -> tuple[int, ...]:
         if writer is None:
             return self._by_token.get(token, ())
         return self._by_pair.get((token, writer), ())
 
     def _similar(self, token: str, writer: str, nearest: int = 4) -> tuple[int, ...]:
-        """Samples of a token by the writers whose hand is nearest to this one's."""
+        """Return samples of a token by the writers whose style is nearest to this one's."""
         key = (token, writer)
-        if key not in self._neighbours:
-            owners = list(self._owners.get(token, ()))
-            if writer in self._habits and owners:
-                theirs = np.array([self._habits[other] for other in owners])
-                distances = np.abs(theirs - self._habits[writer]).sum(axis=1)
-                owners = [owners[n] for n in np.argsort(distances, kind="stable").tolist()]
-            self._neighbours[key] = tuple(
-                place for other in owners[:nearest] for place in self._by_pair[token, other]
+        if key not in self._neighbors:
+            others = list(self._writers_by_token.get(token, ()))
+            if writer in self._styles and others:
+                styles = np.array([self._styles[other] for other in others])
+                distances = np.abs(styles - self._styles[writer]).sum(axis=1)
+                others = [others[n] for n in np.argsort(distances, kind="stable").tolist()]
+            self._neighbors[key] = tuple(
+                index for other in others[:nearest] for index in self._by_pair[token, other]
             )
-        return self._neighbours[key]
+        return self._neighbors[key]
 
-    def _sample(self, place: int) -> SymbolSample:
-        first, last = self._first_point[place], self._first_point[place + 1]
-        width, height = self._extents[place].tolist()
-        unit, baseline = self._rows[place].tolist()
-        strokes = self._lengths[self._first_stroke[place] : self._first_stroke[place + 1]]
+    def _make_sample(self, index: int) -> SymbolSample:
+        first, last = self._first_point[index], self._first_point[index + 1]
+        width, height = self._extents[index].tolist()
+        unit, baseline = self._metrics[index].tolist()
+        strokes = self._lengths[self._first_stroke[index] : self._first_stroke[index + 1]]
         return SymbolSample(
-            token=self._token_of[place],
-            writer=self._writer_of[place],
+            token=self._token_of[index],
+            writer=self._writer_of[index],
             points=self._points[first:last],
             lengths=tuple(strokes.tolist()),
             width=width,
@@ -216,8 +221,8 @@ class SymbolBank:
 
 
 @dataclass(frozen=True)
-class _Cut:
-    """The points of one symbol where it was written, and its box."""
+class _PlacedSymbol:
+    """The points of a symbol in its expression, and its bounding box."""
 
     points: np.ndarray
     left: float
@@ -226,67 +231,71 @@ class _Cut:
     bottom: float
 
     @classmethod
-    def of(cls, strokes: Sequence[np.ndarray]) -> _Cut:
+    def of(cls, strokes: Sequence[np.ndarray]) -> _PlacedSymbol:
         points = strokes[0] if len(strokes) == 1 else np.concatenate(strokes)
         return cls(points, *points.min(axis=0).tolist(), *points.max(axis=0).tolist())
 
 
-def cut_symbols(ink: AlignedInk) -> Iterator[SymbolSample]:
-    """Every symbol of an expression, with the x-height and baseline of the row it stands in."""
-    cuts = {
-        place: _Cut.of([ink.strokes[stroke] for stroke in strokes])
-        for place, strokes in enumerate(ink.alignment)
+def extract_symbols(ink: AlignedInk) -> Iterator[SymbolSample]:
+    """Yield the symbols of an expression with the x-height and baseline of their lines."""
+    symbols = {
+        index: _PlacedSymbol.of([ink.strokes[stroke] for stroke in strokes])
+        for index, strokes in enumerate(ink.alignment)
         if strokes
     }
-    for place, (baseline, unit) in _lines_of(ink.tokens, cuts).items():
-        cut = cuts[place]
+    for index, (baseline, unit) in _fit_baselines(ink.tokens, symbols).items():
+        symbol = symbols[index]
         yield SymbolSample(
-            token=ink.tokens[place],
+            token=ink.tokens[index],
             writer=ink.writer,
-            points=cut.points - np.array([cut.left, cut.top], np.float32),
-            lengths=tuple(len(ink.strokes[stroke]) for stroke in ink.alignment[place]),
-            width=cut.right - cut.left,
-            height=cut.bottom - cut.top,
+            points=symbol.points - np.array([symbol.left, symbol.top], np.float32),
+            lengths=tuple(len(ink.strokes[stroke]) for stroke in ink.alignment[index]),
+            width=symbol.right - symbol.left,
+            height=symbol.bottom - symbol.top,
             unit=unit,
-            baseline=baseline - cut.top,
+            baseline=baseline - symbol.top,
         )
 
 
-def _lines_of(tokens: Sequence[str], cuts: Mapping[int, _Cut]) -> dict[int, tuple[float, float]]:
-    """Baseline and x-height for every symbol, from its row or else from the symbol itself."""
+def _fit_baselines(
+    tokens: Sequence[str], symbols: Mapping[int, _PlacedSymbol]
+) -> dict[int, tuple[float, float]]:
+    """Return the baseline and x-height of every symbol, from its line or the symbol itself."""
     try:
         members = [list(row_symbols(row)) for row in rows(parse(tokens))]
     except ExpressionError:
         members = []
     fitted: dict[int, tuple[float, float]] = {}
     for row in members:
-        places = [place for place in row if place in cuts]
+        indices = [index for index in row if index in symbols]
         line = fit_row(
-            [tokens[place] for place in places],
-            [cuts[place].top for place in places],
-            [cuts[place].bottom for place in places],
+            [tokens[index] for index in indices],
+            [symbols[index].top for index in indices],
+            [symbols[index].bottom for index in indices],
         )
         if line is not None:
-            fitted.update((place, line) for place in places)
+            fitted.update((index, line) for index in indices)
     typical = sorted(unit for _, unit in fitted.values())[len(fitted) // 2] if fitted else None
-    for place, cut in cuts.items():
-        if place not in fitted:
-            fitted[place] = _alone(tokens[place], cut, typical)
+    for index, symbol in symbols.items():
+        if index not in fitted:
+            fitted[index] = _estimate_baseline(tokens[index], symbol, typical)
     return fitted
 
 
-def _alone(token: str, cut: _Cut, typical: float | None) -> tuple[float, float]:
-    """Baseline and x-height as they would be if the symbol stood as usual."""
+def _estimate_baseline(
+    token: str, symbol: _PlacedSymbol, typical: float | None
+) -> tuple[float, float]:
+    """Return the baseline and x-height that the symbol's usual vertical extent implies."""
     usual = reach(token)
     if usual.height < 0.5:
-        unit = typical or max(cut.right - cut.left, cut.bottom - cut.top) or 1.0
+        unit = typical or max(symbol.right - symbol.left, symbol.bottom - symbol.top) or 1.0
     else:
-        unit = max(cut.bottom - cut.top, 1e-3) / usual.height
-    return cut.top + usual.top * unit, unit
+        unit = max(symbol.bottom - symbol.top, 1e-3) / usual.height
+    return symbol.top + usual.top * unit, unit
 
 
-def _plausible(sample: SymbolSample) -> bool:
-    """Whether size and place are within what a hand does."""
+def _is_plausible(sample: SymbolSample) -> bool:
+    """Whether the size of a symbol is within the natural variation of handwriting."""
     usual = reach(sample.token)
     if usual.height < 0.5:
         return sample.unit > 0 and sample.relative_height < 2.0

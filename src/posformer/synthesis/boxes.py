@@ -1,6 +1,6 @@
-"""Boxes of placed symbols, and symbols stretched to fit what they span.
+"""Boxes of positioned symbols, and stretching of radical signs and bars.
 
-Lengths are x to the right and y down; the baseline of a box is at y = 0.
+Coordinates are x to the right and y down; the baseline of a box is at y = 0.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from posformer.synthesis.bank import SymbolSample
 
 @dataclass
 class Piece:
-    """The strokes of one token; from now on they are only moved."""
+    """The positioned strokes of one token."""
 
-    place: int  # of the token in its expression
-    points: np.ndarray  # float32 (points, 2), the box's left top corner is the origin
-    lengths: tuple[int, ...]  # points of each stroke
+    index: int  # of the token in its expression
+    points: np.ndarray  # float32 (points, 2), relative to the top left corner of the box
+    lengths: tuple[int, ...]  # number of points of each stroke
     x: float
     y: float
 
 
 @dataclass
 class Box:
-    """Placed symbols and the extent of their ink; the left edge is at x = 0."""
+    """Positioned symbols and the extent of their ink; the left edge is at x = 0."""
 
     width: float = 0.0
-    top: float = 0.0  # y of the upper edge: negative above the baseline
+    top: float = 0.0  # y of the top edge: negative above the baseline
     bottom: float = 0.0
     pieces: list[Piece] = field(default_factory=list)
 
     @classmethod
-    def of(cls, place: int, points: np.ndarray, lengths: tuple[int, ...], top: float) -> Box:
-        """A box of one token, the upper edge of its ink at `top`."""
+    def of(cls, index: int, points: np.ndarray, lengths: tuple[int, ...], top: float) -> Box:
+        """Return the box of one token with the top edge of its ink at `top`."""
         points = points - points.min(axis=0)
         width, height = points.max(axis=0).tolist()
-        return cls(width, top, top + height, [Piece(place, points, lengths, 0.0, top)])
+        return cls(width, top, top + height, [Piece(index, points, lengths, 0.0, top)])
 
     def put(self, other: Box, x: float, y: float) -> None:
-        """Place another box with its left edge and baseline at a point; it is used up."""
+        """Add another box, left edge at `x` and baseline at `y`; the other box must not be reused."""
         for piece in other.pieces:
             piece.x += x
             piece.y += y
@@ -54,10 +54,10 @@ class Box:
 
 
 def hook_of(radical: SymbolSample) -> float | None:
-    """Where the bar of a radical sign begins: its x in the sample, or None if it has no bar.
+    """Return the x coordinate where the bar of a radical sign begins, or None without a bar.
 
-    The pen goes down to the vertex and up to the bar: the bar begins where the first point right
-    of the vertex comes near the top of the sign.
+    The pen moves down to the vertex and up to the bar. The bar begins at the first point to the
+    right of the vertex that is near the top of the sign.
     """
     x, y = radical.points[:, 0], radical.points[:, 1]
     vertex = int(np.argmax(np.where(x < 0.7 * radical.width, y, -1.0)))
@@ -73,15 +73,15 @@ def hook_of(radical: SymbolSample) -> float | None:
 def stretch_radical(
     radical: SymbolSample, hook: float, sign: float, bar: float, height: float, clearance: float
 ) -> np.ndarray:
-    """A radical sign of which hook and bar are stretched apart from each other.
+    """Stretch the hook and the bar of a radical sign independently.
 
     Args:
-        radical: The sign as written.
-        hook: Where its bar begins.
-        sign: Width wanted up to where the bar begins.
-        bar: Length wanted from there.
-        height: Height wanted.
-        clearance: How far below the top the bar may hang, all but its ends.
+        radical: The sign.
+        hook: x coordinate where its bar begins.
+        sign: New width of the part before the bar.
+        bar: New length of the bar.
+        height: New height.
+        clearance: Maximum distance of the bar, except its ends, below the top.
 
     Returns:
         float32 (points, 2).
@@ -97,7 +97,7 @@ def stretch_radical(
 
 
 def stretch_bar(bar: SymbolSample, length: float, thickest: float) -> np.ndarray:
-    """A bar of a length, as uneven as written but not beyond a height, float32 (points, 2)."""
+    """Stretch a bar to a length and limit its height, float32 (points, 2)."""
     along = length / max(bar.width, 1e-6)
     across = min(along, thickest / max(bar.height, 1e-6))
     return (bar.points * np.array([along, across])).astype(np.float32)

@@ -1,8 +1,8 @@
-r"""The project's own ink: symbols drawn by the project, in as many hands as wanted.
+r"""The project's own ink: symbols by any number of simulated writers.
 
-`glyphs.txt` beside this module says through which points a pen goes for every symbol. A writer is
-a slant, a width, a way to round corners and a lasting deviation from the drawn shape; a sample
-deviates a little more. Names of functions are written with the writer's own letters.
+`glyphs.txt` defines control points of the strokes of every symbol. A writer has a slant, an aspect
+ratio, a rounding of corners and a constant deviation from these shapes; every sample deviates a
+little more. Function names are composed of the writer's letters.
 """
 
 from __future__ import annotations
@@ -19,36 +19,35 @@ import numpy as np
 from posformer.synthesis.bank import SymbolBank, SymbolSample
 
 FUNCTIONS = ("cos", "exp", "lim", "ln", "log", "max", "min", "sin", "tan")
-"""Names written with letters, as tokens `\\cos`, `\\exp`, …"""
+"""Function names, with the tokens `\\cos`, `\\exp`, …"""
 
 _X_HEIGHT = 100.0
-_SPACING = 6.0
-"""Distance of pen points: about that of a tablet at writing speed."""
+_SPACING = 6.0  # distance of points, about that of a tablet at writing speed
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One stroke as drawn: a smooth curve through points, broken at corners."""
+    """A stroke: a smooth curve through control points, with corners."""
 
     points: np.ndarray  # float64 (points, 2), y up
     corners: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
-class Hand:
-    """What makes a writer's symbols alike."""
+class Writer:
+    """A simulated writer."""
 
     name: str
-    slant: float  # tangent of the angle to the upright
-    aspect: float  # width of symbols
-    rounding: float  # how far corners are cut, in points along the stroke
-    deviation: float  # lasting difference from the drawn shape
-    tremor: float  # difference from one sample to the next
+    slant: float  # tangent of the angle to the vertical
+    aspect: float  # factor on the width of symbols
+    rounding: float  # width of the smoothing of corners, in points along the stroke
+    deviation: float  # constant difference from the defined shapes
+    tremor: float  # variation between samples
 
 
 @lru_cache(maxsize=1)
 def glyphs() -> Mapping[str, tuple[tuple[Trace, ...], ...]]:
-    """For every token the ways to draw it, each a list of strokes."""
+    """Return, for every token, its variants, each a tuple of strokes."""
     table: dict[str, list[tuple[Trace, ...]]] = defaultdict(list)
     text = files("posformer.synthesis").joinpath("glyphs.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
@@ -61,12 +60,12 @@ def glyphs() -> Mapping[str, tuple[tuple[Trace, ...], ...]]:
 
 @lru_cache(maxsize=4)
 def own_bank(writers: int = 12, samples: int = 3, seed: int = 0) -> SymbolBank:
-    """A bank of the project's own ink.
+    """Return a bank of the project's own ink.
 
     Args:
-        writers: How many hands.
-        samples: How often each of them writes each symbol.
-        seed: Other seeds are other hands.
+        writers: Number of writers.
+        samples: Samples of each symbol by each writer.
+        seed: Seed of the writers.
     """
     return SymbolBank.from_samples(
         sample
@@ -76,13 +75,13 @@ def own_bank(writers: int = 12, samples: int = 3, seed: int = 0) -> SymbolBank:
 
 
 def _trace(text: str) -> Trace:
-    words = text.split()
-    points = [[float(part) for part in word.rstrip("*").split(",")] for word in words]
-    return Trace(np.array(points), tuple(word.endswith("*") for word in words))
+    entries = text.split()
+    points = [[float(part) for part in entry.rstrip("*").split(",")] for entry in entries]
+    return Trace(np.array(points), tuple(entry.endswith("*") for entry in entries))
 
 
-def _hand(number: int, rng: np.random.Generator) -> Hand:
-    return Hand(
+def _random_writer(number: int, rng: np.random.Generator) -> Writer:
+    return Writer(
         name=f"own{number:02d}",
         slant=float(rng.normal(0.1, 0.17)),
         aspect=float(np.exp(rng.normal(0.02, 0.15))),
@@ -93,18 +92,18 @@ def _hand(number: int, rng: np.random.Generator) -> Hand:
 
 
 def _written_by(number: int, samples: int, rng: np.random.Generator) -> Iterator[SymbolSample]:
-    hand = _hand(number, rng)
+    writer = _random_writer(number, rng)
     for token, variants in glyphs().items():
-        liked = _deviate(variants[int(rng.integers(len(variants)))], hand.deviation, rng)
+        own = _deviate(variants[int(rng.integers(len(variants)))], writer.deviation, rng)
         for _ in range(samples):
-            yield _sample(token, hand, _pen(liked, hand, rng))
+            yield _sample(token, writer, _write(own, writer, rng))
     for name in FUNCTIONS:
         chosen = {
             letter: glyphs()[letter][int(rng.integers(len(glyphs()[letter])))] for letter in name
         }
         for _ in range(samples):
-            strokes = _word([_pen(chosen[letter], hand, rng) for letter in name], hand, rng)
-            yield _sample("\\" + name, hand, strokes)
+            letters = [_write(chosen[letter], writer, rng) for letter in name]
+            yield _sample("\\" + name, writer, _join_letters(letters, writer, rng))
 
 
 def _deviate(traces: Sequence[Trace], amount: float, rng: np.random.Generator) -> tuple[Trace, ...]:
@@ -114,22 +113,22 @@ def _deviate(traces: Sequence[Trace], amount: float, rng: np.random.Generator) -
     )
 
 
-def _pen(traces: Sequence[Trace], hand: Hand, rng: np.random.Generator) -> list[np.ndarray]:
-    """The strokes as pen points, y down, baseline at 0."""
-    stretch = np.exp(rng.normal(0.0, 0.04, 2)) * (hand.aspect, 1.0)
-    slant = hand.slant + float(rng.normal(0.0, 0.02))
+def _write(traces: Sequence[Trace], writer: Writer, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return strokes as points, y down, baseline at 0."""
+    stretch = np.exp(rng.normal(0.0, 0.04, 2)) * (writer.aspect, 1.0)
+    slant = writer.slant + float(rng.normal(0.0, 0.02))
     strokes = []
-    for trace in _deviate(traces, hand.tremor, rng):
-        points = _smooth(_curve(trace), hand.rounding) * stretch
+    for trace in _deviate(traces, writer.tremor, rng):
+        points = _smooth(_curve(trace), writer.rounding) * stretch
         points[:, 0] += slant * points[:, 1]
         strokes.append(points * (1.0, -1.0))
     return strokes
 
 
-def _word(
-    letters: Sequence[list[np.ndarray]], hand: Hand, rng: np.random.Generator
+def _join_letters(
+    letters: Sequence[list[np.ndarray]], writer: Writer, rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """Letters side by side."""
+    """Return the strokes of letters side by side."""
     strokes: list[np.ndarray] = []
     pen = 0.0
     for letter in letters:
@@ -137,17 +136,17 @@ def _word(
         shift = (pen - left, float(rng.normal(0.0, 2.0)))
         strokes.extend(stroke + shift for stroke in letter)
         pen += max(stroke[:, 0].max() for stroke in letter) - left
-        pen += hand.aspect * float(rng.uniform(6.0, 18.0))
+        pen += writer.aspect * float(rng.uniform(6.0, 18.0))
     return strokes
 
 
-def _sample(token: str, hand: Hand, strokes: Sequence[np.ndarray]) -> SymbolSample:
+def _sample(token: str, writer: Writer, strokes: Sequence[np.ndarray]) -> SymbolSample:
     points = np.concatenate(strokes)
     corner = points.min(axis=0)
     width, height = points.max(axis=0) - corner
     return SymbolSample(
         token=token,
-        writer=hand.name,
+        writer=writer.name,
         points=(points - corner).astype(np.float32),
         lengths=tuple(len(stroke) for stroke in strokes),
         width=float(width),
@@ -158,21 +157,21 @@ def _sample(token: str, hand: Hand, strokes: Sequence[np.ndarray]) -> SymbolSamp
 
 
 def _curve(trace: Trace) -> np.ndarray:
-    """Points along a stroke at an even distance, float64 (points, 2)."""
-    bends = [0, *(i for i, corner in enumerate(trace.corners) if corner), len(trace.points) - 1]
+    """Return equidistant points along a stroke, float64 (points, 2)."""
+    corners = [0, *(i for i, corner in enumerate(trace.corners) if corner), len(trace.points) - 1]
     pieces = [
         _catmull_rom(trace.points[first : last + 1])
-        for first, last in pairwise(bends)
+        for first, last in pairwise(corners)
         if last > first
     ]
     dense = np.concatenate(pieces)
     length = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(dense, axis=0).T))])
-    places = np.linspace(0.0, length[-1], max(2, round(length[-1] / _SPACING) + 1))
-    return np.stack([np.interp(places, length, dense[:, axis]) for axis in (0, 1)], axis=1)
+    positions = np.linspace(0.0, length[-1], max(2, round(length[-1] / _SPACING) + 1))
+    return np.stack([np.interp(positions, length, dense[:, axis]) for axis in (0, 1)], axis=1)
 
 
 def _catmull_rom(points: np.ndarray, steps: int = 8) -> np.ndarray:
-    """A smooth curve through points, `steps` of its points for each of the spans."""
+    """Return a smooth curve through points, with `steps` points between each two."""
     padded = np.concatenate([[2 * points[0] - points[1]], points, [2 * points[-1] - points[-2]]])
     before, start, end, after = (padded[i : len(padded) - 3 + i, None] for i in range(4))
     t = np.linspace(0.0, 1.0, steps)[None, :, None]
@@ -185,17 +184,17 @@ def _catmull_rom(points: np.ndarray, steps: int = 8) -> np.ndarray:
 
 
 def _smooth(points: np.ndarray, width: float) -> np.ndarray:
-    """Cut corners by a running mean; the ends stay where they are."""
-    reach = min(3, (len(points) - 1) // 2)
-    if reach == 0:
+    """Round corners by a moving average; the ends stay fixed."""
+    radius = min(3, (len(points) - 1) // 2)
+    if radius == 0:
         return points
-    weights = np.exp(-0.5 * np.square(np.arange(-reach, reach + 1) / width))
+    weights = np.exp(-0.5 * np.square(np.arange(-radius, radius + 1) / width))
     weights /= weights.sum()
     padded = np.concatenate(
         [
-            2 * points[0] - points[reach:0:-1],
+            2 * points[0] - points[radius:0:-1],
             points,
-            2 * points[-1] - points[-2 : -reach - 2 : -1],
+            2 * points[-1] - points[-2 : -radius - 2 : -1],
         ]
     )
     return np.stack([np.convolve(padded[:, axis], weights, "valid") for axis in (0, 1)], axis=1)

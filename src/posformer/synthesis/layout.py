@@ -1,7 +1,7 @@
-"""Writing an expression down: handwritten symbols placed by TeX-like rules, as a hand would.
+"""Layout of handwritten expressions: TeX-like rules with the irregularity of handwriting.
 
-Lengths are in x-heights of the main row, x to the right, y down, the baseline of a row at y = 0.
-Every part of an expression becomes a box of placed symbols; boxes are joined to larger ones.
+Lengths are in x-heights of the main line, x to the right, y down, with the baseline at y = 0.
+Every part of an expression becomes a box of positioned symbols; boxes are combined to larger ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AXIS = 0.52
 """Height of fraction bars and minus signs above the baseline."""
 
 UNITS = 100.0
-"""Ink units of an x-height in the result, which has whole numbers, as tablets give."""
+"""Units per x-height of the resulting ink, whose coordinates are integral like a tablet's."""
 
 _PAIRS = {")": "(", "]": "[", "\\}": "\\{", "|": "|"}
 
@@ -58,24 +58,24 @@ _GAPS: tuple[tuple[str, float], ...] = (
     ("delimiter", 0.35),
     ("ordinary", 0.4),
 )
-"""Usual gap beside a kind of item; of two neighbours the kind listed first decides."""
+"""Usual gap next to a kind of symbol; for two neighbors the kind listed first decides."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """How the cells of lines are set; lengths in x-heights."""
+    """Alignment and spacing of the cells of a multi-line expression; lengths in x-heights."""
 
-    align: str  # l, c or r for each column, over and over
+    align: str  # l, c or r for each column, repeated
     gap: float  # between columns
-    joint: float  # between a column set to the right and one set to the left: `x & = 1`
-    indent: float = 0.0  # how far lines stray to the right
+    joint: float  # between a right-aligned and a left-aligned column: `x & = 1`
+    indent: float = 0.0  # irregular indent of lines
 
     def share(self, column: int) -> float:
-        """How much of the room beside a cell is at its left."""
+        """Return the share of the free space of a cell that is at its left."""
         return {"l": 0.0, "c": 0.5, "r": 1.0}[self.align[column % len(self.align)]]
 
     def gaps(self, columns: int) -> list[float]:
-        """What lies behind each column."""
+        """Return the gap after each column."""
         shares = [self.share(column) for column in range(columns + 1)]
         return [self.joint if pair == (1.0, 0.0) else self.gap for pair in pairwise(shares)]
 
@@ -87,53 +87,53 @@ _TABLES = {
     "gathered": Table("c", gap=1.7, joint=1.7),
     **dict.fromkeys(("aligned", "align", "split"), Table("rl", gap=1.7, joint=0.7)),
 }
-"""By environment; the bare lines of an expression have none, all others are matrices."""
+"""By environment; "" is for lines outside of environments. All others are matrices."""
 
 
 @dataclass(frozen=True)
 class LayoutStyle:
-    """How a hand lays out symbols: usual lengths, in x-heights, and how far it strays from them."""
+    """Lengths of the layout, in x-heights, and their random variation."""
 
     script_size: float = SCRIPT_SIZE  # of a script relative to its base
-    smallest: float = 0.36  # size below which nested scripts do not shrink
+    smallest: float = 0.36  # size below which nested scripts do not shrink further
     upper_drop: float = 0.25  # baseline of a superscript below the top of a tall base
-    upper_height: float = 1.05  # baseline of a superscript above that of its base, at least
+    upper_height: float = 1.05  # minimum height of a superscript's baseline above that of its base
     lower_drop: float = -0.05  # baseline of a subscript below the bottom of a deep base
-    lower_depth: float = 0.3  # baseline of a subscript below that of its base, at least
+    lower_depth: float = 0.3  # minimum depth of a subscript's baseline below that of its base
     script_gap: float = 0.23  # between a base and its scripts
     limit_gap: float = 0.38  # between a big operator and its limits
-    fraction_size: float = 0.82  # of numerator and denominator relative to the row
+    fraction_size: float = 0.82  # of numerator and denominator relative to the line
     fraction_gap: float = 0.38  # between bar and numerator or denominator
     overhang: float = 0.28  # of a fraction bar on each side
-    radical_size: float = 0.9  # of what is under a radical relative to the row
-    radical_gap: float = 0.8  # between a radical's bar and what is under it
+    radical_size: float = 0.9  # of the radicand relative to the line
+    radical_gap: float = 0.8  # between the bar of a radical and the radicand
     line_gap: float = 1.2  # between lines
-    sum_limits_beside: float = 0.06  # share of sums with limits at their side
-    integral_limits_beside: float = 0.3  # share of integrals with limits at their side
+    sum_limits_beside: float = 0.06  # share of sums with limits beside the operator
+    integral_limits_beside: float = 0.3  # share of integrals with limits beside the operator
     spacing: float = 1.0  # factor on all gaps between symbols
-    irregularity: float = 1.0  # factor on all of the following; 0 leaves only the choice of samples
-    size_habit: float = 0.16  # relative, of a writer's sizes from these
-    length_habit: float = 0.28  # relative, of a writer's gaps from these
+    irregularity: float = 1.0  # factor on all of the following
+    size_habit: float = 0.16  # relative, of sizes between writers
+    length_habit: float = 0.28  # relative, of gaps between writers
     wander: float = 0.06  # of the baseline from symbol to symbol
     size_jitter: float = 0.06  # relative, of a symbol
     part_jitter: float = 0.13  # relative, of the size of a script, numerator, …
-    spacing_jitter: float = 0.32  # relative, of a gap between neighbours
-    spacing_shift: float = 0.18  # of a gap between neighbours, whatever its width
+    spacing_jitter: float = 0.32  # relative, of a gap between neighbors
+    spacing_shift: float = 0.18  # absolute, of a gap between neighbors
     gap_jitter: float = 0.45  # relative, of any other gap
-    shift_jitter: float = 0.22  # of the place of a script, a fraction bar, …
+    shift_jitter: float = 0.22  # of the position of a script, a fraction bar, …
     rotation: float = 0.03  # of a symbol, in radians
     slant: float = 0.03  # of a symbol, as a tangent
     slope: float = 0.015  # of the whole expression, in radians
 
     def in_hand(self, rng: np.random.Generator) -> LayoutStyle:
-        """This style as one writer has it: all usual lengths a little different."""
+        """Return the style of a random writer."""
         return replace(
             self,
-            **self._drawn(_SIZES, self.size_habit, rng),
-            **self._drawn(_LENGTHS, self.length_habit, rng),
+            **self._vary(_SIZES, self.size_habit, rng),
+            **self._vary(_LENGTHS, self.length_habit, rng),
         )
 
-    def _drawn(
+    def _vary(
         self, names: Sequence[str], spread: float, rng: np.random.Generator
     ) -> dict[str, float]:
         factors = np.exp(rng.normal(0.0, spread * self.irregularity, len(names))).tolist()
@@ -155,7 +155,7 @@ _LENGTHS = (
 )
 
 NATURAL = LayoutStyle()
-"""Lengths and irregularity as measured on handwritten expressions."""
+"""Lengths and variation measured on handwritten expressions."""
 
 
 def lay_out(
@@ -166,19 +166,19 @@ def lay_out(
     writer: str | None = None,
     name: str = "",
 ) -> AlignedInk:
-    """Write an expression with symbols of a bank.
+    """Lay out an expression with the symbols of a bank.
 
     Args:
-        tokens: The expression in caption form.
-        bank: Where symbols come from.
-        rng: All chance comes from here.
-        style: The usual lengths and the irregularity of the hand.
-        writer: Whose symbols to use; without it one is drawn who wrote many of the tokens.
-            Symbols the writer never wrote come from similar hands.
+        tokens: The caption.
+        bank: The symbols.
+        rng: Random generator.
+        style: Lengths and their variation.
+        writer: The writer of the symbols; by default a random one who wrote many of the tokens.
+            Missing symbols come from writers of similar style.
         name: Name of the result.
 
     Returns:
-        The ink; every token that has ink is aligned with its strokes.
+        The ink, aligned with the tokens.
 
     Raises:
         ExpressionError: The tokens are not an expression.
@@ -197,22 +197,23 @@ def lay_out(
 def choose_writer(
     tokens: Sequence[str], bank: SymbolBank, rng: np.random.Generator, tries: int = 12
 ) -> str:
-    """Of a few writers drawn by chance, the one who wrote most of the tokens."""
+    """Return, of a few random writers, the one who wrote most of the tokens."""
     needed = bank.tokens.intersection(tokens)
-    drawn = [bank.writers[place] for place in rng.integers(len(bank.writers), size=tries).tolist()]
-    return max(drawn, key=lambda writer: len(needed & bank.written_by(writer)))
+    drawn = rng.integers(len(bank.writers), size=tries).tolist()
+    candidates = [bank.writers[index] for index in drawn]
+    return max(candidates, key=lambda writer: len(needed & bank.written_by(writer)))
 
 
 def _strokes(
     box: Box, tokens: int, slope: float
 ) -> tuple[tuple[np.ndarray, ...], tuple[tuple[int, ...], ...]]:
-    """The strokes of a box in the order of the tokens, and which of them write each token."""
-    turned = UNITS * np.array([[1.0, slope], [-slope, 1.0]], np.float32)
+    """Return the strokes of a box in the order of the tokens, and the strokes of each token."""
+    rotation = UNITS * np.array([[1.0, slope], [-slope, 1.0]], np.float32)
     strokes: list[np.ndarray] = []
     alignment: list[tuple[int, ...]] = [()] * tokens
-    for piece in sorted(box.pieces, key=lambda piece: piece.place):
-        points = np.rint((piece.points + np.array([piece.x, piece.y], np.float32)) @ turned)
-        alignment[piece.place] += tuple(range(len(strokes), len(strokes) + len(piece.lengths)))
+    for piece in sorted(box.pieces, key=lambda piece: piece.index):
+        points = np.rint((piece.points + np.array([piece.x, piece.y], np.float32)) @ rotation)
+        alignment[piece.index] += tuple(range(len(strokes), len(strokes) + len(piece.lengths)))
         start = 0
         for length in piece.lengths:
             strokes.append(points[start : start + length])

@@ -1,9 +1,9 @@
-r"""Texts of several lines: systems of equations, derivations, matrices.
+r"""Multi-line texts: systems of equations, derivations, matrices.
 
-A grammar makes the parts, which are sides of equations and cells; environments put them together:
+A grammar generates sides of equations and cells; environments combine them:
 
-    cases, array, gathered   an equation a line: \begin{cases} x + y = 1 \\ x - y = 2 \end{cases}
-    aligned                  the same with `&` before `=`; a derivation has no further left sides
+    cases, array, gathered   one equation per line: \begin{cases} x = 1 \\ y = 2 \end{cases}
+    aligned                  the same with `&` before `=`; derivations omit further left sides
     matrix, pmatrix, …       cells
 """
 
@@ -15,17 +15,17 @@ import numpy as np
 
 from posformer.synthesis.grammar import RELATIONS, Grammar
 
-__all__ = ["ENVIRONMENTS", "arrange", "environment_words"]
+__all__ = ["ENVIRONMENTS", "arrange", "environment_tokens"]
 
 _EQUATIONS = ("aligned", "array", "cases", "gathered")
 _MATRICES = ("matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix")
 
 ENVIRONMENTS = frozenset((*_EQUATIONS, *_MATRICES))
-"""Environments that texts can be made up for."""
+"""The supported environments."""
 
-_COLUMNS = ("{", "l", "}")  # an array says how its only column is aligned
-_MOST_COLUMNS = 3
-_DERIVED = 0.5  # share of the further lines of `aligned` that go on from the line before
+_COLUMNS = ("{", "l", "}")  # column specification of an array
+_MAX_COLUMNS = 3
+_DERIVED = 0.5  # share of the further lines of `aligned` without a left side
 
 
 def arrange(
@@ -35,44 +35,45 @@ def arrange(
     lines: int,
     max_tokens: int = 60,
 ) -> list[str]:
-    r"""Draw an expression of several lines.
+    r"""Sample a multi-line expression.
 
     Args:
-        grammar: What draws the parts.
+        grammar: Generates the parts.
         environment: One of `ENVIRONMENTS`.
-        rng: All chance comes from here.
-        lines: How many lines, or rows of a matrix.
-        max_tokens: Most tokens of a line; a side of an equation has at most half of them.
+        rng: Random generator.
+        lines: Number of lines, or of rows of a matrix.
+        max_tokens: Maximum number of tokens per line; half of it per side of an equation.
 
     Raises:
-        DataError: The grammar has no parts that are short enough.
+        DataError: If the grammar cannot generate parts that are short enough.
     """
     if environment in _MATRICES:
-        columns = int(rng.integers(2, _MOST_COLUMNS + 1))
+        columns = int(rng.integers(2, _MAX_COLUMNS + 1))
         longest = max(1, max_tokens // columns)
         rows = [
-            _joined([_side(grammar, rng, longest) for _ in range(columns)]) for _ in range(lines)
+            _join_cells([_side(grammar, rng, longest) for _ in range(columns)])
+            for _ in range(lines)
         ]
     else:
         rows = _equations(grammar, environment, rng, lines, max(1, max_tokens // 2))
     body = [token for row in rows for token in ("\\\\", *row)][1:]
-    letters = _COLUMNS if environment == "array" else ()
-    return [f"\\begin{{{environment}}}", *letters, *body, f"\\end{{{environment}}}"]
+    columns_spec = _COLUMNS if environment == "array" else ()
+    return [f"\\begin{{{environment}}}", *columns_spec, *body, f"\\end{{{environment}}}"]
 
 
-def environment_words(environment: str) -> frozenset[str]:
-    """The words that an environment adds to those of its parts."""
-    words = {f"\\begin{{{environment}}}", f"\\end{{{environment}}}", "\\\\"}
+def environment_tokens(environment: str) -> frozenset[str]:
+    """Return the tokens that an environment adds to those of its parts."""
+    tokens = {f"\\begin{{{environment}}}", f"\\end{{{environment}}}", "\\\\"}
     if environment in _EQUATIONS:
-        words.add("=")
+        tokens.add("=")
     if environment in _MATRICES or environment == "aligned":
-        words.add("&")
+        tokens.add("&")
     if environment == "array":
-        words.update(_COLUMNS)
-    return frozenset(words)
+        tokens.update(_COLUMNS)
+    return frozenset(tokens)
 
 
-def _joined(cells: Sequence[Sequence[str]]) -> list[str]:
+def _join_cells(cells: Sequence[Sequence[str]]) -> list[str]:
     return [token for cell in cells for token in ("&", *cell)][1:]
 
 
@@ -90,7 +91,7 @@ def _equations(
 
 
 def _side(grammar: Grammar, rng: np.random.Generator, longest: int) -> list[str]:
-    """A line of the grammar up to its first relation."""
+    """Return a line of the grammar up to its first relation."""
     while True:
         side = _before_relation(grammar.sample(rng, max_tokens=longest))
         if side:
@@ -99,9 +100,9 @@ def _side(grammar: Grammar, rng: np.random.Generator, longest: int) -> list[str]
 
 def _before_relation(line: list[str]) -> list[str]:
     depth = 0
-    for place, token in enumerate(line):
+    for index, token in enumerate(line):
         if token in RELATIONS and not depth:
-            return line[:place]
+            return line[:index]
         depth += (token in _OPENING) - (token in _CLOSING)
     return line
 
