@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -12,13 +11,13 @@ from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.model_config import ModelConfig
 from posformer.models.model_folder import DECODER, ENCODER, open_folder
+from posformer.runtime.attention_map import AttentionMap
 from posformer.search import StepModel
 
 __all__ = [
     "DEFAULT_MODEL",
     "Attentive",
     "Engine",
-    "LayerAttention",
     "Runtime",
     "load_runtime",
     "model_path",
@@ -48,20 +47,11 @@ class Runtime(Protocol):
         """Encodes images at the model's working size (uint8, white ink on black) together."""
 
 
-@dataclass(frozen=True)
-class LayerAttention:
-    """Where a layer looks; arrays are float32 (images, rows, steps, heads, cells)."""
-
-    weights: np.ndarray  # that are used
-    raw: np.ndarray | None  # before refinement; None if the model's file does not tell
-    correction: np.ndarray | None  # what refinement takes off the scores; None without
-
-
 @runtime_checkable
 class Attentive(Protocol):
     """A step model that can tell where it looks."""
 
-    def attention(self, tokens: np.ndarray) -> list[LayerAttention]:
+    def attention(self, tokens: np.ndarray) -> list[AttentionMap]:
         """Where each layer looks while whole sequences are read.
 
         Args:

@@ -17,7 +17,7 @@ from posformer.latex import Vocabulary
 from posformer.models.model_config import ModelConfig
 from posformer.models.model_folder import DECODER, ENCODER, ModelFolder, open_folder
 from posformer.models.padding import pad_images
-from posformer.runtime.engine import LayerAttention
+from posformer.runtime.attention_map import AttentionMap
 
 __all__ = ["OnnxRuntime", "OnnxStepModel", "State"]
 
@@ -141,18 +141,22 @@ class OnnxStepModel:
             return replace(state, kept=_values(chosen))
         return replace(state, origin=state.origin[images[:, None], rows])
 
-    def attention(self, tokens: np.ndarray) -> list[LayerAttention]:
+    def attention(self, tokens: np.ndarray) -> list[AttentionMap]:
         """Where each layer looks while whole sequences are read; see `Attentive`."""
         given = self._signature.outputs
         names = [name for name in given if name.partition(".")[0] in _LOOKS]
         arrays, _ = self._steps(tokens, self._start, names)
-        found = dict(zip(names, arrays, strict=True))
+        grid = self._start.images["padding"].shape[1:]
+        found = {
+            name: array.reshape(*array.shape[:-1], *grid)
+            for name, array in zip(names, arrays, strict=True)
+        }
         layers = []
         for number in range(sum(name.startswith("attention.") for name in names)):
             weights = found[f"attention.{number}"]
             refined = f"new_total.{number}" in given
             raw = found.get(f"raw_attention.{number}", None if refined else weights)
-            layers.append(LayerAttention(weights, raw, found.get(f"correction.{number}")))
+            layers.append(AttentionMap(weights, raw, found.get(f"correction.{number}")))
         return layers
 
     def _run(self, outputs: list[str], tokens: np.ndarray, state: State) -> list[ort.OrtValue]:

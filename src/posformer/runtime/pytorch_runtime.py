@@ -15,7 +15,7 @@ from posformer.models.model_config import ModelConfig
 from posformer.models.model_folder import open_folder
 from posformer.models.padding import pad_images
 from posformer.models.pytree import map_tensors, tensors
-from posformer.runtime.engine import LayerAttention
+from posformer.runtime.attention_map import AttentionMap
 
 __all__ = ["PyTorchRuntime", "PyTorchStepModel", "State"]
 
@@ -30,8 +30,10 @@ class State(NamedTuple):
 class PyTorchStepModel:
     """The step interface of the search over images that are already encoded."""
 
-    def __init__(self, model: RecognitionModel, memory: Nest) -> None:
-        self._model, self._memory = model, memory
+    def __init__(
+        self, model: RecognitionModel, memory: Nest, grid: tuple[int, int] | None = None
+    ) -> None:
+        self._model, self._memory, self._grid = model, memory, grid
         self._device = next(tensors(memory)).device
 
     def start(self) -> State:
@@ -54,16 +56,20 @@ class PyTorchStepModel:
         return State(memory, map_tensors(lambda values: values[index], state.kept))
 
     @torch.inference_mode()
-    def attention(self, tokens: np.ndarray) -> list[LayerAttention]:
+    def attention(self, tokens: np.ndarray) -> list[AttentionMap]:
         """Where each layer looks while whole sequences are read; see `Attentive`."""
         return [
-            LayerAttention(
-                look.weights.cpu().numpy(),
-                look.raw.cpu().numpy(),
-                None if look.correction is None else look.correction.cpu().numpy(),
+            AttentionMap(
+                self._on_grid(look.weights),
+                self._on_grid(look.raw),
+                None if look.correction is None else self._on_grid(look.correction),
             )
             for look in self._model.looks(self._tensor(tokens), self._memory)
         ]
+
+    def _on_grid(self, maps: Tensor) -> np.ndarray:
+        assert self._grid is not None
+        return maps.unflatten(-1, self._grid).cpu().numpy()
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
@@ -100,4 +106,5 @@ class PyTorchRuntime:
         padded = pad_images(images, self.config.encoder.mask_padding)
         batch, padding = (torch.from_numpy(part).to(device) for part in padded)
         batch = batch.contiguous(memory_format=torch.channels_last)
-        return PyTorchStepModel(self.model, self.model.encode(batch, padding))
+        grid = -(-batch.shape[2] // 16), -(-batch.shape[3] // 16)
+        return PyTorchStepModel(self.model, self.model.encode(batch, padding), grid)
