@@ -305,6 +305,8 @@ def evaluate(
         raise typer.BadParameter("give --data with --split, or --from", param_hint="--data")
     if earlier is not None and model is not None:
         raise typer.BadParameter("--from runs no model", param_hint="--model")
+    if report is not None:
+        import posformer.evaluation.report  # noqa: F401  # fails early without matplotlib
     others = None if against is None else evaluation.read_predictions(against)
     examples = open_set(data, split, leave_out, limit) if data and split else None
     if examples is None or earlier is not None:
@@ -647,7 +649,8 @@ def main() -> None:
 
 # Which extra brings what a plain installation does without.
 _EXTRAS = {
-    **dict.fromkeys(("lightning", "matplotlib", "onnx", "safetensors", "torch", "yaml"), "train"),
+    "matplotlib": "report",
+    **dict.fromkeys(("lightning", "onnx", "safetensors", "torch", "yaml"), "train"),
     **dict.fromkeys(("fastapi", "python_multipart", "uvicorn"), "serve"),
 }
 

@@ -1,4 +1,4 @@
-"""Truth and prediction side by side, token by token."""
+"""Alignment of ground truth and prediction."""
 
 import pytest
 from hypothesis import given
@@ -27,12 +27,12 @@ def shown(truth: str, prediction: str) -> list[tuple[str | None, str | None, str
         ("_ i }", "1 }", [("_", None, "missing"), ("i", "1", "replaced")]),
     ],
 )
-def test_only_what_differs_is_marked(truth, prediction, differing):
+def test_differing_pairs(truth, prediction, differing):
     assert [pair for pair in shown(truth, prediction) if pair[2] != "same"] == differing
 
 
 @given(TOKENS, TOKENS)
-def test_both_sides_read_on_as_they_were_and_differ_as_little_as_they_can(truth, prediction):
+def test_alignment_keeps_both_sides_and_has_the_edit_distance(truth, prediction):
     pairs = align(truth, prediction)
     assert [pair.truth for pair in pairs if pair.truth] == truth
     assert [pair.prediction for pair in pairs if pair.prediction] == prediction

@@ -1,4 +1,4 @@
-"""Two models on the same expressions."""
+"""Paired comparison of two models."""
 
 import pytest
 
@@ -7,14 +7,14 @@ from posformer.evaluation import Prediction, compare
 
 
 def predictions(outcomes: str, first: int = 0) -> list[Prediction]:
-    """One expression a letter: `r` is read right, `w` wrong."""
+    """One expression per letter: `r` for right, `w` for wrong."""
     return [
         Prediction(str(number), ("x",), ("x",) if outcome == "r" else ("y",))
         for number, outcome in enumerate(outcomes, start=first)
     ]
 
 
-def test_expressions_that_change_sides_are_found_and_tested():
+def test_gained_and_lost_expressions_are_found_and_tested():
     found = compare(predictions("rrrrrrrwww"), predictions("rrwwwwwrrw"))
     assert found.gained == (2, 3, 4, 5, 6) and found.lost == (7, 8)
     assert (found.both_right, found.both_wrong) == (2, 1)
@@ -24,7 +24,7 @@ def test_expressions_that_change_sides_are_found_and_tested():
     assert "+30.00 points" in found.summary() and "p = 0.45" in found.summary()
 
 
-def test_only_what_both_have_seen_is_compared():
+def test_only_common_expressions_are_compared():
     found = compare(predictions("rrr", first=0), predictions("www", first=1))
     assert [one.name for one in found.own] == [one.name for one in found.others] == ["1", "2"]
     assert found.left_out == 2
@@ -36,9 +36,9 @@ def test_only_what_both_have_seen_is_compared():
     [
         (predictions("r", first=7), "no expression in common"),
         ([Prediction("0", ("z",), ("x",))], "0: .* different truths"),
-        (predictions("r") * 2, "0: stands twice"),
+        (predictions("r") * 2, "0: occurs twice"),
     ],
 )
-def test_sets_that_do_not_go_together_are_refused(others, complaint):
+def test_incompatible_sets_raise_an_error(others, complaint):
     with pytest.raises(DataError, match=complaint):
         compare(predictions("rw"), others)

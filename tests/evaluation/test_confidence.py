@@ -1,4 +1,4 @@
-"""How far a model's confidence can be trusted is measured, told, drawn, and stored with it."""
+"""Calibration of confidence: measured, printed, plotted, and stored in the model folder."""
 
 import shutil
 
@@ -23,8 +23,8 @@ from tiny import random_images
 COUNT = 40
 
 
-def readings(count: int = 400) -> list[tuple[Hypothesis, bool]]:
-    """Of a model that is right as often as its probability, to the power 3."""
+def predictions(count: int = 400) -> list[tuple[Hypothesis, bool]]:
+    """Predictions of a model whose accuracy is its probability to the power of 3."""
     random = np.random.default_rng(0)
     found = []
     for total, length in zip(
@@ -38,12 +38,12 @@ def readings(count: int = 400) -> list[tuple[Hypothesis, bool]]:
 
 @pytest.fixture(scope="module")
 def trial() -> CalibrationTrial:
-    return try_calibration(readings(), "made up")
+    return try_calibration(predictions(), "made up")
 
 
 @pytest.fixture(scope="module")
 def half_right(tiny_folder, tmp_path_factory):
-    """Images of which the small model reads every second one right."""
+    """Images of which the small model gets every second one right."""
     folder = tmp_path_factory.mktemp("set") / "data" / "half"
     (folder / "img").mkdir(parents=True)
     images = random_images(0, [(40 + number, 120) for number in range(COUNT)])
@@ -58,15 +58,15 @@ def half_right(tiny_folder, tmp_path_factory):
     return folder.parents[1]
 
 
-def test_each_reading_is_judged_by_a_curve_that_did_not_see_it(trial):
+def test_calibration_is_cross_validated(trial):
     before, after = trial.reliability
     assert after.error < 0.1 < before.error
     assert len(trial.after) == len(trial.correct) == 400
-    fitted = trial.calibration.chances([hypothesis for hypothesis, _ in readings()])
+    fitted = trial.calibration.chances([hypothesis for hypothesis, _ in predictions()])
     assert 0 < np.abs(trial.after - fitted).max() < 0.2
 
 
-def test_the_table_tells_errors_bins_and_what_thresholds_do(trial):
+def test_table_has_errors_bins_and_thresholds(trial):
     text = markdown_reliability(trial)
     before, after = trial.reliability
     assert f"{before.error:.3f} before, {after.error:.3f} after" in text
@@ -74,7 +74,7 @@ def test_the_table_tells_errors_bins_and_what_thresholds_do(trial):
     assert "| 0.5 |" in text
 
 
-def test_the_curve_is_drawn_the_same_every_time(trial, tmp_path):
+def test_plot_is_deterministic(trial, tmp_path):
     for name in ("one.svg", "two.svg", "curve.png"):
         draw_reliability(trial, tmp_path / name)
     one, two = ((tmp_path / name).read_bytes() for name in ("one.svg", "two.svg"))
@@ -82,18 +82,18 @@ def test_the_curve_is_drawn_the_same_every_time(trial, tmp_path):
     assert cv2.imread(str(tmp_path / "curve.png")) is not None
 
 
-def test_a_curve_that_cannot_be_drawn_is_refused_in_words(trial, tmp_path):
+def test_unknown_plot_format_raises_an_error(trial, tmp_path):
     with pytest.raises(PosformerError, match=r"curve\.xyz"):
         draw_reliability(trial, tmp_path / "curve.xyz")
 
 
-def test_the_command_stores_the_calibration_in_the_folder(tiny_folder, half_right, tmp_path):
+def test_calibrate_command_stores_the_calibration(tiny_folder, half_right, tmp_path):
     model = tmp_path / "model"
     shutil.copytree(tiny_folder, model)
     command = ["calibrate", str(model), "--data", str(half_right), "--split", "half"]
     result = CliRunner().invoke(app, [*command, "--beam", "3", "--threads", "1"])
     assert result.exit_code == 0, result.output
-    assert f"{COUNT} readings, 50.0 % right" in result.output
+    assert f"{COUNT} predictions, 50.0 % correct" in result.output
     stored = Calibration.from_info(load_runtime(model).info)
     assert stored is not None
     assert stored.count == COUNT

@@ -1,8 +1,8 @@
-"""What is wrong with a prediction: symbols or structure, too much or too little, syntax."""
+"""Error analysis: symbols or structure, over- or under-parsing, syntax."""
 
 import pytest
 
-from posformer.evaluation import ErrorCounts, Prediction, count_errors, find_mistake
+from posformer.evaluation import ErrorCounts, Prediction, analyze_error, count_errors
 
 TRUTH = "x ^ { 2 } + 1"
 
@@ -21,28 +21,28 @@ TRUTH = "x ^ { 2 } + 1"
         ("", "both", "under"),
     ],
 )
-def test_a_mistake_is_told_by_its_kind(prediction, kind, parsing):
-    mistake = find_mistake(TRUTH.split(), prediction.split())
-    assert mistake is not None
-    assert (mistake.kind, mistake.parsing) == (kind, parsing)
+def test_kind_of_error(prediction, kind, parsing):
+    error = analyze_error(TRUTH.split(), prediction.split())
+    assert error is not None
+    assert (error.kind, error.parsing) == (kind, parsing)
 
 
-def test_right_symbols_in_a_wrong_place_are_a_mistake_of_structure():
-    mistake = find_mistake(["a", "b", "^", "{", "c", "}"], ["a", "^", "{", "b", "c", "}"])
-    assert mistake is not None and mistake.kind == "structure"
+def test_misplaced_symbols_are_a_structure_error():
+    error = analyze_error(["a", "b", "^", "{", "c", "}"], ["a", "^", "{", "b", "c", "}"])
+    assert error is not None and error.kind == "structure"
 
 
-def test_a_fraction_is_a_symbol_and_a_structure():
-    mistake = find_mistake(["\\frac", "{", "a", "}", "{", "b", "}"], ["a", "b"])
-    assert mistake is not None
-    assert (mistake.kind, mistake.surplus) == ("both", -1)
+def test_a_fraction_is_both_symbol_and_structure():
+    error = analyze_error(["\\frac", "{", "a", "}", "{", "b", "}"], ["a", "b"])
+    assert error is not None
+    assert (error.kind, error.surplus) == ("both", -1)
 
 
-def test_what_is_right_has_no_mistake():
-    assert find_mistake(["x"], ("x",)) is None
+def test_a_correct_prediction_has_no_error():
+    assert analyze_error(["x"], ("x",)) is None
 
 
-def test_kinds_are_counted_over_the_wrong_ones_alone():
+def test_kinds_are_counted_over_wrong_predictions():
     guesses = [TRUTH, "y ^ { 2 } + 1", "x 2 + 1", "x ^ { 2 + 1", "", "x ^ { 2 } + 1 1"]
     predictions = [
         Prediction(str(number), tuple(TRUTH.split()), tuple(guess.split()))

@@ -1,4 +1,4 @@
-"""Measuring a model on a data set, from the command line and on images and ink."""
+"""Evaluation of a model on a dataset: the command, image datasets and ink datasets."""
 
 import json
 from pathlib import Path
@@ -38,14 +38,14 @@ def evaluate(*options: object) -> str:
     return result.output
 
 
-def test_measures_and_predictions_are_written(data: Path, model: Path, tmp_path: Path) -> None:
-    measures, predictions = tmp_path / "m.json", tmp_path / "p.jsonl"
+def test_metrics_and_predictions_are_written(data: Path, model: Path, tmp_path: Path) -> None:
+    metrics, predictions = tmp_path / "m.json", tmp_path / "p.jsonl"
     printed = evaluate(
         "--data", data, "--split", "test", "--model", model, "--greedy",
-        "--output", measures, "--predictions", predictions,
+        "--output", metrics, "--predictions", predictions,
     )  # fmt: skip
     assert "ExpRate" in printed
-    content = json.loads(measures.read_text())
+    content = json.loads(metrics.read_text())
     assert content["count"] == 6
     assert {"exprate", "le1", "le2", "le3", "cer", "by_level", "by_length"} <= set(content)
     assert set(content["by_level"][0]) == {"from", "to", "count", "exprate"}
@@ -54,13 +54,13 @@ def test_measures_and_predictions_are_written(data: Path, model: Path, tmp_path:
     assert all(one.truth for one in found)
 
 
-def test_a_report_shows_the_errors_as_images_and_can_be_made_again_without_a_model(
+def test_report_has_images_and_can_be_repeated_without_a_model(
     data: Path, model: Path, tmp_path: Path
 ) -> None:
     here = ("--data", data, "--split", "test")
     evaluate(*here, "--model", model, "--greedy", "--report", tmp_path / "first")
     page = (tmp_path / "first" / "index.html").read_text("utf-8")
-    assert page.count("data:image/png;base64,") == 6  # of 6, by a model that knows nothing
+    assert page.count("data:image/png;base64,") == 6  # the untrained model gets all 6 wrong
     first = tmp_path / "first" / "predictions.jsonl"
     printed = evaluate(
         "--from", first, *here, "--report", tmp_path / "again", "--errors", 2, "--against", first,
@@ -73,12 +73,12 @@ def test_a_report_shows_the_errors_as_images_and_can_be_made_again_without_a_mod
     assert len(list((tmp_path / "graphs" / "prediction").glob("*.lg"))) == 6
 
 
-def test_predictions_alone_are_measured_without_images(tmp_path: Path) -> None:
+def test_report_of_predictions_alone_has_no_images(tmp_path: Path) -> None:
     write_predictions(tmp_path / "p.jsonl", [Prediction("a", ("x",), ("y",), 0.5)])
     printed = evaluate(
         "--from", tmp_path / "p.jsonl", "--split", "2014", "--report", tmp_path / "report"
     )
-    assert "1 expressions" in printed and "62.68" in printed  # the paper's row
+    assert "1 expressions" in printed and "62.68" in printed  # result of the paper
     assert "<img" not in (tmp_path / "report" / "index.html").read_text("utf-8")
 
 
@@ -92,15 +92,13 @@ def test_predictions_alone_are_measured_without_images(tmp_path: Path) -> None:
         (("--from", "p.jsonl", "--model", "m"), "runs no model"),
     ],
 )
-def test_options_that_do_not_go_together_are_wrong_usage(
-    options: tuple[str, ...], complaint: str
-) -> None:
+def test_conflicting_options_are_wrong_usage(options: tuple[str, ...], complaint: str) -> None:
     result = CliRunner().invoke(app, ["evaluate", *options], env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert complaint in result.output
 
 
-def test_confidence_is_what_the_recognizer_would_say(data: Path, tiny_folder: Path) -> None:
+def test_confidence_is_that_of_the_recognizer(data: Path, tiny_folder: Path) -> None:
     examples = open_set(data, "test", limit=2)
     runtime = load_runtime(tiny_folder)
     found = list(predict(runtime, examples, search_options(runtime.config, beam=2)))
@@ -111,7 +109,7 @@ def test_confidence_is_what_the_recognizer_would_say(data: Path, tiny_folder: Pa
         assert one.confidence == pytest.approx(reading.confidence, abs=1e-6)
 
 
-def test_markdown_and_a_limit(data: Path, model: Path) -> None:
+def test_markdown_output_with_a_limit(data: Path, model: Path) -> None:
     printed = evaluate(
         "--data", data, "--split", "test", "--model", model, "--limit", 2, "--beam", 2, "--markdown"
     )
@@ -119,12 +117,12 @@ def test_markdown_and_a_limit(data: Path, model: Path) -> None:
     assert "| ExpRate |" in printed
 
 
-def test_a_split_that_is_not_there_is_named(data: Path) -> None:
+def test_unknown_split_raises_an_error_listing_the_splits(data: Path) -> None:
     with pytest.raises(DataError, match=r"'2014'.*images of test"):
         open_set(data, "2014")
 
 
-def test_a_set_of_ink_is_drawn(
+def test_ink_dataset_is_rendered(
     crohme_ink_zip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

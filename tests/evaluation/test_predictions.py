@@ -1,4 +1,4 @@
-"""Files of predictions: whole or not there, and read back as they were."""
+"""Files of predictions: atomic, and read back unchanged."""
 
 import json
 
@@ -19,14 +19,14 @@ PREDICTIONS = [
 ]
 
 
-def test_predictions_are_read_back_as_they_were(tmp_path):
+def test_predictions_are_read_back_unchanged(tmp_path):
     file = tmp_path / "new" / "predictions.jsonl"
     write_predictions(file, PREDICTIONS)
     assert read_predictions(file) == PREDICTIONS
-    assert [one.is_right for one in PREDICTIONS] == [True, False]
+    assert [one.is_correct for one in PREDICTIONS] == [True, False]
 
 
-def test_a_line_is_an_object_that_people_can_read(tmp_path):
+def test_a_line_is_a_readable_json_object(tmp_path):
     write_predictions(tmp_path / "p.jsonl", PREDICTIONS)
     lines = (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(lines[0]) == {
@@ -38,7 +38,7 @@ def test_a_line_is_an_object_that_people_can_read(tmp_path):
     assert "≤" in lines[1] and "confidence" not in lines[1]
 
 
-def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_interrupted_write_keeps_the_old_file(tmp_path):
     file = tmp_path / "p.jsonl"
     write_predictions(file, PREDICTIONS)
 
@@ -61,7 +61,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path):
         ("[]", "line 2: not a prediction"),
     ],
 )
-def test_a_line_that_is_no_prediction_is_named(tmp_path, line, complaint):
+def test_invalid_line_is_named(tmp_path, line, complaint):
     file = tmp_path / "p.jsonl"
     write_predictions(file, PREDICTIONS[:1])
     file.write_text(file.read_text(encoding="utf-8") + line + "\n", encoding="utf-8")
@@ -69,7 +69,7 @@ def test_a_line_that_is_no_prediction_is_named(tmp_path, line, complaint):
         read_predictions(file)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_missing_file_is_named(tmp_path):
     with pytest.raises(DataError, match=r"gone\.jsonl"):
         read_predictions(tmp_path / "gone.jsonl")
 

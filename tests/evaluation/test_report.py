@@ -1,4 +1,4 @@
-"""The report: one page that needs nothing beside itself, and says what is right."""
+"""The HTML report: self-contained, escaped, and with the right numbers."""
 
 import base64
 import os
@@ -21,7 +21,7 @@ from posformer.evaluation import (
 )
 
 BROWSER = os.environ.get("POSFORMER_BROWSER") or shutil.which("chromium")
-WITHOUT_END = {"br", "img", "input", "link", "meta"}
+VOID_ELEMENTS = {"br", "img", "input", "link", "meta"}
 
 
 def prediction(name: str, truth: str, guess: str, confidence: float | None = None) -> Prediction:
@@ -38,7 +38,7 @@ PREDICTIONS = [
 
 
 class Outline(HTMLParser):
-    """Checks that elements close in order, and gathers what they hold."""
+    """Checks that elements are properly nested, and collects attributes and text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in WITHOUT_END:
+        if tag not in VOID_ELEMENTS:
             self.open.append(tag)
 
     def handle_endtag(self, tag):
@@ -68,20 +68,20 @@ class Outline(HTMLParser):
         return [one for _, one in self.elements if name in one.get("class", "").split()]
 
 
-def test_all_parts_are_there_with_their_numbers():
+def test_report_has_all_sections_with_their_numbers():
     page = Outline(report_page(PREDICTIONS, options=ReportOptions("CROHME", model="mine")))
-    for heading in ("Measures", "Levels and lengths", "Kinds of errors", "Symbols", "Confidence"):
+    for heading in ("Metrics", "Levels and lengths", "Kinds of errors", "Symbols", "Confidence"):
         assert heading in page.text
     assert "mine, 5 expressions" in page.text
     assert "ExpRate 20.00 %" in page.text and "≤1 error 80.00 %" in page.text
     assert "CER 26.09 %" in page.text  # 1 + 1 + 1 + 3 edits of 23 tokens
     assert "Well-formed 80.00 %" in page.text
     assert "Symbols only the structure is right 2 (50 %)" in page.text
-    assert "Too few: under-parsing symbols were left out 2 (50 %)" in page.text
+    assert "Too few: under-parsing missing symbols 2 (50 %)" in page.text
     assert "4 of 4 errors" in page.text
 
 
-def test_nothing_is_fetched_and_nothing_runs():
+def test_report_has_no_scripts_and_no_external_resources():
     page = report_page(PREDICTIONS, lambda name: np.zeros((20, 30), np.uint8))
     outline = Outline(page)
     assert not any(tag in ("script", "link", "iframe", "object") for tag, _ in outline.elements)
@@ -89,10 +89,10 @@ def test_nothing_is_fetched_and_nothing_runs():
         assert not any(name.startswith("on") for name in attributes)
         assert attributes.get("href", "#").startswith("#")
         assert attributes.get("src", "data:image/png;").startswith("data:image/png;")
-    assert not re.search(r"url\(|@import|https?:", page)
+    assert not re.search(r"url\((?!#)|@import|https?:", page)
 
 
-def test_names_and_tokens_are_text_whatever_they_look_like():
+def test_names_and_tokens_are_escaped():
     nasty = '<script>alert("x")</script>'
     page = report_page([prediction(nasty, "a < b &amp;", "</style> > b", 0.5)])
     assert "<script" not in page
@@ -100,20 +100,39 @@ def test_names_and_tokens_are_text_whatever_they_look_like():
     assert nasty in text and "&amp;" in text and "</style>" in text
 
 
-def test_tokens_that_differ_are_marked_beside_those_that_do_not():
+def test_differing_tokens_are_marked():
     page = Outline(report_page([prediction("a", "x + y", "x - y z")]))
     kinds = [one["class"] for one in page.of_class("pair")]
     assert kinds == ["pair names", "pair same", "pair replaced", "pair same", "pair extra"]
 
 
-def test_errors_come_surest_first_and_no_more_than_asked_for():
+def test_errors_are_limited_and_sorted_by_confidence():
     page = Outline(report_page(PREDICTIONS, options=ReportOptions(most_errors=2)))
     cards = page.of_class("card")
     assert [card["class"].split()[1] for card in cards] == ["symbols", "structure"]
-    assert "2 of 4 errors, the surest first; 2 more are left out" in page.text
+    assert "2 of 4 errors, most confident first" in page.text
 
 
-def test_the_image_is_black_ink_on_white_paper():
+def test_plots_follow_the_colors_of_the_page():
+    page = report_page(PREDICTIONS, comparison=compare(PREDICTIONS, PREDICTIONS))
+    plots = re.findall(r"<svg.*?</svg>", page, re.S)
+    assert len(plots) == 10  # 3 + 2 bar charts, 3 stacked bars, confusion matrix, reliability
+    for plot in plots:
+        assert "var(--series-0)" in plot
+        assert not re.search(r"#0000\d\d", plot), "a placeholder color is left"
+        assert not re.search(r"\bid=\"[a-z0-9.]+_\d+\"", plot), "ids must be unique in the page"
+
+
+def test_axes_of_plots_are_labeled():
+    text = Outline(report_page(PREDICTIONS)).text
+    for label in (
+        "nested level of the ground truth", "tokens in the ground truth", "ExpRate (%)",
+        "token edits", "expressions (%)", "confidence", "correct (%)",
+    ):  # fmt: skip
+        assert label in text
+
+
+def test_images_are_embedded_as_black_ink_on_white():
     image = np.zeros((20, 30), np.uint8)
     image[5, 7] = 255
     page = Outline(report_page(PREDICTIONS, {"symbol": image}.get))
@@ -124,13 +143,13 @@ def test_the_image_is_black_ink_on_white_paper():
     assert np.array_equal(shown, 255 - image)
 
 
-def test_benchmarks_stand_beside_the_papers_rows_and_what_must_be_known_of_them():
+def test_benchmarks_show_the_results_of_the_paper_with_caveats():
     text = Outline(report_page(PREDICTIONS, options=ReportOptions(split="2014"))).text
     assert "PosFormer 62.68 79.01" in text
     assert "lgeval" in text and "without scale augmentation" in text
 
 
-def test_another_model_is_compared_side_by_side():
+def test_comparison_of_two_models():
     others = [
         prediction(one.name, " ".join(one.truth), " ".join(one.truth if place else ()))
         for place, one in enumerate(PREDICTIONS)
@@ -139,17 +158,17 @@ def test_another_model_is_compared_side_by_side():
     text = Outline(report_page(PREDICTIONS, None, compare(PREDICTIONS, others), options)).text
     assert "ours: right 0 1" in text and "ours: wrong 4 0" in text
     assert "-60.00 points" in text and "p = 0.38" in text  # 2 (1 + 5) / 32
-    assert "Right by ours alone: 1 expressions" in text
-    assert "Right by theirs alone: 4 expressions" in text
+    assert "Only ours is right: 1 expressions" in text
+    assert "Only theirs is right: 4 expressions" in text
 
 
-def test_parts_without_anything_to_say_are_left_out():
+def test_empty_sections_are_omitted():
     text = Outline(report_page([prediction("a", "x", "x")])).text
     assert "Kinds of errors" not in text and "Confidence" not in text and "Comparison" not in text
     assert "There are none." in text
 
 
-def test_the_report_is_the_same_each_time_and_keeps_its_predictions(tmp_path):
+def test_report_is_deterministic_and_includes_its_predictions(tmp_path):
     first = write_report(tmp_path / "a" / "b", PREDICTIONS)
     second = write_report(tmp_path / "c", PREDICTIONS)
     assert first == tmp_path / "a" / "b" / "index.html"
@@ -157,13 +176,13 @@ def test_the_report_is_the_same_each_time_and_keeps_its_predictions(tmp_path):
     assert read_predictions(first.with_name("predictions.jsonl")) == PREDICTIONS
 
 
-def test_nothing_at_all_is_no_report():
+def test_report_without_predictions_is_an_error():
     with pytest.raises(DataError, match="no expressions"):
         report_page([])
 
 
 @pytest.mark.skipif(not BROWSER, reason="needs Chromium (apt-get install chromium)")
-def test_in_a_browser_errors_are_chosen_by_kind_and_nothing_is_wider_than_a_phone(tmp_path):
+def test_error_filters_and_phone_layout_in_a_browser(tmp_path):
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     page_file = write_report(tmp_path, PREDICTIONS, lambda name: np.zeros((40, 900), np.uint8))
     with playwright.sync_playwright() as driver:

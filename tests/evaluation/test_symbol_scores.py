@@ -1,4 +1,4 @@
-"""How well each symbol is read, and what it is taken for."""
+"""Recall and precision of symbols, and confusions between them."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def predictions(*pairs: tuple[str, str]) -> list[Prediction]:
     ]
 
 
-READ = predictions(
+PREDICTIONS = predictions(
     ("x + x", "x + x"),
     ("x + y", "x y"),
     ("x ^ { 2 }", "y ^ { 2 }"),
@@ -20,31 +20,31 @@ READ = predictions(
 )
 
 
-def test_a_symbol_is_scored_where_it_stands():
-    x = {score.token: score for score in score_symbols(READ)}["x"]
-    assert (x.count, x.read, x.predicted, x.expressions) == (4, 3, 3, 3)
+def test_symbols_are_scored_by_position():
+    x = {score.token: score for score in score_symbols(PREDICTIONS)}["x"]
+    assert (x.count, x.correct, x.predicted, x.expressions) == (4, 3, 3, 3)
     assert x.recall == 75 and x.precision == 100
     assert x.exprate == pytest.approx(100 / 3)
 
 
-def test_a_symbol_may_be_predicted_more_often_than_it_is_there():
-    y = {score.token: score for score in score_symbols(READ)}["y"]
-    assert (y.count, y.read, y.predicted) == (1, 1, 2)
+def test_extra_predictions_lower_precision():
+    y = {score.token: score for score in score_symbols(PREDICTIONS)}["y"]
+    assert (y.count, y.correct, y.predicted) == (1, 1, 2)
     assert y.recall == 100 and y.precision == 50 and y.exprate == 0
 
 
-def test_the_most_frequent_come_first_and_braces_not_at_all():
-    tokens = [score.token for score in score_symbols(READ)]
+def test_symbols_are_sorted_by_frequency_without_braces():
+    tokens = [score.token for score in score_symbols(PREDICTIONS)]
     assert tokens == ["x", "+", "2", "^", "y", "z"]
 
 
-def test_a_symbol_that_is_never_there_has_no_recall():
+def test_symbol_that_never_occurs_has_no_recall():
     (a,) = (score for score in score_symbols(predictions(("b", "a"))) if score.token == "a")
     assert (a.count, a.recall, a.precision, a.exprate) == (0, 0, 0, 0)
 
 
-def test_confusions_are_what_was_replaced_left_out_and_made_up():
-    assert count_confusions(READ) == (
+def test_confusions_are_replaced_missing_and_extra_symbols():
+    assert count_confusions(PREDICTIONS) == (
         Confusion(None, "z", 1),
         Confusion("+", None, 1),
         Confusion("x", "y", 1),
@@ -53,6 +53,6 @@ def test_confusions_are_what_was_replaced_left_out_and_made_up():
     assert count_confusions(twice)[0] == Confusion("a", "b", 2)
 
 
-def test_braces_alone_are_no_confusion():
+def test_braces_are_not_confusions():
     found = count_confusions(predictions(("x ^ { 2 }", "x 2")))
     assert found == (Confusion("^", None, 1),)

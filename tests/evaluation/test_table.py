@@ -1,4 +1,4 @@
-"""Tables: our row beside the paper's, never without what a reader must know."""
+"""Score tables, with the results of the paper and their caveats."""
 
 import io
 
@@ -19,7 +19,7 @@ def printed(**options: object) -> str:
 
 
 @pytest.mark.parametrize("layout", [printed, lambda **options: markdown_table(SCORES, **options)])
-def test_a_benchmark_shows_the_papers_rows_and_their_caveats(layout):
+def test_benchmark_shows_the_results_of_the_paper_with_caveats(layout):
     text = layout(split="2014", model="mine", used_ink=True)
     for shown in ("mine", "66.67", "DWAP†", "50.10", "CoMER", "71.70‡", "PosFormer", "62.68"):
         assert shown in text
@@ -30,14 +30,14 @@ def test_a_benchmark_shows_the_papers_rows_and_their_caveats(layout):
 
 
 @pytest.mark.parametrize("layout", [printed, lambda **options: markdown_table(SCORES, **options)])
-def test_another_data_set_shows_our_row_alone(layout):
+def test_other_dataset_shows_only_the_model(layout):
     text = layout()
     assert "66.67" in text and "well-formed" in text
     for absent in ("PosFormer", "lgeval", "ink of", "†"):
         assert absent not in text
 
 
-def test_markdown_has_a_table_by_level_and_by_length():
+def test_markdown_has_tables_by_level_and_length():
     text = markdown_table(SCORES)
     assert "| nested level | count | ExpRate |" in text
     assert "| 1 | 1 | 0.00 |" in text

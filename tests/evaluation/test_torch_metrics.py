@@ -1,4 +1,4 @@
-"""The measures as torchmetrics: the same numbers, gathered over batches."""
+"""The torchmetrics agree with the metrics over token sequences."""
 
 import pytest
 
@@ -11,16 +11,16 @@ TRUTHS = [["a", "b", "c", "d"]] * 5
 GUESSES = [["a", "b", "c", "d"], ["a", "b", "c"], ["a", "x", "c", "y"], ["d"], []]
 
 
-def test_batches_add_up_to_the_measures_of_the_whole():
+def test_batches_are_accumulated():
     metric = ExpressionErrors()
     metric.update(TRUTHS[:2], GUESSES[:2])
     metric.update(TRUTHS[2:], GUESSES[2:])
-    whole = evaluate_pairs(TRUTHS, GUESSES).to_json()
+    expected = evaluate_pairs(TRUTHS, GUESSES).to_json()
     for name, value in metric.compute().items():
-        assert float(value) == pytest.approx(whole[name])
+        assert float(value) == pytest.approx(expected[name])
 
 
-def test_a_reset_forgets():
+def test_reset_clears_the_state():
     metric = ExpressionErrors()
     metric.update(TRUTHS, GUESSES)
     metric.reset()
@@ -28,7 +28,7 @@ def test_a_reset_forgets():
     assert float(metric.compute()["exprate"]) == 100
 
 
-def test_teacher_forcing_counts_expressions_whose_every_step_is_right():
+def test_teacher_forced_exprate_counts_expressions_without_a_wrong_step():
     targets = torch.tensor([[3, 4, 2], [5, 2, 0], [3, 3, 2]])
     logits = torch.nn.functional.one_hot(torch.tensor([[3, 4, 2], [5, 2, 7], [3, 4, 2]]), 8).float()
     metric = TeacherForcedExpRate(pad=0)

@@ -1,7 +1,8 @@
-r"""What kind of mistake a prediction makes: symbols or structure, too many symbols or too few.
+r"""Error analysis: wrong symbols or wrong structure, over-parsing or under-parsing.
 
-Symbols are the tokens with ink, in their order. The structure is what remains when every run of
-symbols is taken for one: scripts, groups, fractions, roots, lines. `\frac` and `\sqrt` are both.
+Symbols are the tokens with ink, in order. The structure is what remains when every run of symbols
+is replaced by one placeholder: scripts, groups, fractions, roots, lines. `\frac` and `\sqrt` count
+as both.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,34 +13,34 @@ from posformer.evaluation.predictions import Prediction
 from posformer.latex import is_structure, is_valid
 from posformer.latex.grammar import SUBSTRUCTURES
 
-__all__ = ["ErrorCounts", "Mistake", "count_errors", "find_mistake"]
+__all__ = ["ErrorAnalysis", "ErrorCounts", "analyze_error", "count_errors"]
 
-_SYMBOLS = ""  # stands for a run of symbols; no token is empty
+_SYMBOLS = ""  # placeholder for a run of symbols; no token is empty
 
 
 @dataclass(frozen=True)
-class Mistake:
-    """How a prediction differs from the truth."""
+class ErrorAnalysis:
+    """How a wrong prediction differs from the ground truth."""
 
     symbols: bool
-    """Whether the symbols, read in their order, are wrong."""
+    """Whether the sequence of symbols is wrong."""
     structure: bool
-    """Whether the structure is wrong, or a right symbol stands in a wrong place of it."""
+    """Whether the structure is wrong, or a correct symbol is in the wrong part of it."""
     surplus: int
-    """How many symbols more than the truth has were predicted; negative for fewer."""
+    """Number of predicted symbols minus the number in the ground truth."""
     well_formed: bool
-    """Whether the prediction is LaTeX that renders."""
+    """Whether the prediction is well-formed LaTeX."""
 
     @property
     def kind(self) -> Literal["symbols", "structure", "both"]:
-        """What is wrong."""
+        """Return which of symbols and structure are wrong."""
         if self.symbols and self.structure:
             return "both"
         return "symbols" if self.symbols else "structure"
 
     @property
     def parsing(self) -> Literal["over", "under", "even"]:
-        """Over-parsing finds symbols that are not there, under-parsing leaves some out."""
+        """Return whether there are too many symbols (over-parsing) or too few (under-parsing)."""
         if self.surplus == 0:
             return "even"
         return "over" if self.surplus > 0 else "under"
@@ -47,54 +48,54 @@ class Mistake:
 
 @dataclass(frozen=True)
 class ErrorCounts:
-    """How many predictions make which kind of mistake."""
+    """Number of wrong predictions by kind of error."""
 
     wrong: int
     symbols: int
     """Only the symbols are wrong."""
     structure: int
-    """Only the structure is."""
+    """Only the structure is wrong."""
     both: int
     over: int
     """Too many symbols."""
     under: int
-    """Too few."""
+    """Too few symbols."""
     even: int
-    """As many as there are, but not the right ones or not in the right place."""
+    """The right number of symbols."""
     malformed: int
-    """No LaTeX that renders; an empty prediction is none."""
+    """Not well-formed LaTeX; includes empty predictions."""
 
 
-def find_mistake(truth: Sequence[str], prediction: Sequence[str]) -> Mistake | None:
-    """Tell how a prediction differs from the truth; None when it does not."""
+def analyze_error(truth: Sequence[str], prediction: Sequence[str]) -> ErrorAnalysis | None:
+    """Return how a prediction differs from the ground truth, or None if it is correct."""
     if tuple(truth) == tuple(prediction):
         return None
-    there, read = _symbols(truth), _symbols(prediction)
-    wrong_symbols = there != read
-    return Mistake(
+    expected, predicted = _symbols(truth), _symbols(prediction)
+    wrong_symbols = expected != predicted
+    return ErrorAnalysis(
         symbols=wrong_symbols,
-        # With all symbols right some must stand elsewhere: `a ^ { b c }` for `a b ^ { c }`.
+        # With all symbols correct, some must be misplaced: `a ^ { b c }` for `a b ^ { c }`.
         structure=not wrong_symbols or _structure(truth) != _structure(prediction),
-        surplus=len(read) - len(there),
+        surplus=len(predicted) - len(expected),
         well_formed=bool(prediction) and is_valid(prediction),
     )
 
 
 def count_errors(predictions: Iterable[Prediction]) -> ErrorCounts:
-    """Count the mistakes of many predictions by their kinds."""
-    found = [find_mistake(one.truth, one.prediction) for one in predictions]
-    mistakes = [mistake for mistake in found if mistake is not None]
-    kinds = [mistake.kind for mistake in mistakes]
-    parsings = [mistake.parsing for mistake in mistakes]
+    """Count wrong predictions by kind of error."""
+    found = [analyze_error(one.truth, one.prediction) for one in predictions]
+    errors = [error for error in found if error is not None]
+    kinds = [error.kind for error in errors]
+    parsings = [error.parsing for error in errors]
     return ErrorCounts(
-        wrong=len(mistakes),
+        wrong=len(errors),
         symbols=kinds.count("symbols"),
         structure=kinds.count("structure"),
         both=kinds.count("both"),
         over=parsings.count("over"),
         under=parsings.count("under"),
         even=parsings.count("even"),
-        malformed=sum(not mistake.well_formed for mistake in mistakes),
+        malformed=sum(not error.well_formed for error in errors),
     )
 
 
@@ -103,10 +104,10 @@ def _symbols(tokens: Sequence[str]) -> list[str]:
 
 
 def _structure(tokens: Sequence[str]) -> list[str]:
-    kept: list[str] = []
+    structure: list[str] = []
     for token in tokens:
         if is_structure(token) or token in SUBSTRUCTURES:
-            kept.append(token)
-        elif kept[-1:] != [_SYMBOLS]:
-            kept.append(_SYMBOLS)
-    return kept
+            structure.append(token)
+        elif structure[-1:] != [_SYMBOLS]:
+            structure.append(_SYMBOLS)
+    return structure

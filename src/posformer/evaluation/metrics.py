@@ -1,8 +1,7 @@
-r"""How good predictions are: plain functions over token sequences, without PyTorch.
+r"""Recognition metrics over token sequences.
 
-Tokens are compared as tokens, never as characters: `\alpha` for `a` is one error. What counts as
-the same expression (the order of scripts, say) is for the caller to settle by normalising both
-sides first.
+Tokens are compared as tokens, never as characters: `\alpha` for `a` is one error. The functions do
+not normalize; normalize both sides first if, say, the order of scripts must not matter.
 """
 
 import math
@@ -17,7 +16,7 @@ from posformer.errors import DataError
 from posformer.latex import encode_forest, is_valid
 
 __all__ = [
-    "Row",
+    "ScoreBin",
     "Scores",
     "edit_distances",
     "evaluate_pairs",
@@ -29,19 +28,19 @@ _NORMAL_95 = 1.959964  # quantile of the normal distribution for a 95 % interval
 
 
 @dataclass(frozen=True)
-class Row:
-    """The expressions whose level or length lies in a range."""
+class ScoreBin:
+    """ExpRate of the expressions whose level or length lies in a range."""
 
     first: int
     """Smallest level or length, inclusive."""
     last: int
-    """Greatest, inclusive."""
+    """Largest level or length, inclusive."""
     count: int
     exprate: float
-    """Per cent."""
+    """Percent."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give the row as `evaluate --output` writes it."""
+        """Return the fields that `evaluate --output` writes."""
         return {
             "from": self.first,
             "to": self.last,
@@ -52,28 +51,28 @@ class Row:
 
 @dataclass(frozen=True)
 class Scores:
-    """The measures of a set of predictions."""
+    """Metrics of a set of predictions."""
 
     count: int
     exprate: float
-    """Per cent of expressions whose tokens are all right."""
+    """Percent of the expressions whose tokens are all correct."""
     exprate_interval: tuple[float, float]
-    """95 % interval of it, by Wilson's formula: what a set of this size can tell."""
+    """95 % Wilson score interval of ExpRate, in percent."""
     le1: float
-    """Per cent at most one token edit away from the truth."""
+    """Percent at most one token edit away from the ground truth."""
     le2: float
     le3: float
     cer: float
-    """Sum of edit distances over sum of true lengths, a fraction."""
+    """Sum of edit distances over the sum of ground-truth lengths, a fraction."""
     syntax_validity: float
-    """Per cent of predictions that are well-formed LaTeX, right or wrong; an empty one is not."""
-    by_level: tuple[Row, ...]
-    """By the nested level of the truth."""
-    by_length: tuple[Row, ...]
-    """By the number of tokens of the truth."""
+    """Percent of the predictions that are well-formed LaTeX; an empty prediction is not."""
+    by_level: tuple[ScoreBin, ...]
+    """By the nested level of the ground truth."""
+    by_length: tuple[ScoreBin, ...]
+    """By the number of tokens of the ground truth."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give the measures as `evaluate --output` writes them."""
+        """Return the fields that `evaluate --output` writes."""
         return {
             "count": self.count,
             "exprate": self.exprate,
@@ -81,39 +80,39 @@ class Scores:
             "le2": self.le2,
             "le3": self.le3,
             "cer": self.cer,
-            "by_level": [row.to_json() for row in self.by_level],
-            "by_length": [row.to_json() for row in self.by_length],
+            "by_level": [one.to_json() for one in self.by_level],
+            "by_length": [one.to_json() for one in self.by_length],
             "exprate_interval": list(self.exprate_interval),
             "syntax_validity": self.syntax_validity,
         }
 
 
 def evaluate_pairs(truths: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
-    """Measure predictions against the truth.
+    """Score predictions against the ground truth.
 
     Args:
-        truths: The true expressions, as tokens.
-        predictions: What was predicted for each of them, as tokens; may be empty.
+        truths: The ground truth of each expression, as tokens.
+        predictions: The prediction for each expression, as tokens; may be empty.
 
     Raises:
-        DataError: When there is nothing to measure or a true expression has no tokens.
+        DataError: If there are no expressions, or a ground truth has no tokens.
     """
     _check(truths, predictions)
     distances = edit_distances(truths, predictions)
     lengths = np.array([len(truth) for truth in truths])
     levels = np.array([encode_forest(truth, lenient=True).complexity for truth in truths])
-    right = distances == 0
+    correct = distances == 0
     return Scores(
         count=len(truths),
-        exprate=_percent(right),
-        exprate_interval=wilson_interval(int(right.sum()), len(truths)),
+        exprate=_percent(correct),
+        exprate_interval=wilson_interval(int(correct.sum()), len(truths)),
         le1=_percent(distances <= 1),
         le2=_percent(distances <= 2),
         le3=_percent(distances <= 3),
         cer=float(distances.sum() / lengths.sum()),
         syntax_validity=_percent(bool(guess) and is_valid(guess) for guess in predictions),
-        by_level=_rows(right, levels, step=1),
-        by_length=_rows(right, lengths - 1, step=_LENGTH_STEP, offset=1),
+        by_level=_bins(correct, levels, step=1),
+        by_length=_bins(correct, lengths - 1, step=_LENGTH_STEP, offset=1),
     )
 
 
@@ -130,33 +129,35 @@ def _check(truths: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]
 def edit_distances(
     truths: Iterable[Sequence[str]], predictions: Iterable[Sequence[str]]
 ) -> np.ndarray:
-    """Count for each pair the tokens to insert, delete or replace; int64 (pairs)."""
+    """Return the number of token insertions, deletions and replacements, int64 (pairs,)."""
     pairs = zip(truths, predictions, strict=True)
     return np.array([Levenshtein.distance(truth, guess) for truth, guess in pairs], dtype=np.int64)
 
 
-def wilson_interval(right: int, count: int) -> tuple[float, float]:
-    """Give the 95 % interval, in per cent, of a share of which `right` of `count` were seen."""
-    share = right / count
+def wilson_interval(correct: int, count: int) -> tuple[float, float]:
+    """Return the 95 % Wilson score interval, in percent, of `correct` out of `count`."""
+    share = correct / count
     weight = _NORMAL_95**2 / count
-    centre = (share + weight / 2) / (1 + weight)
+    center = (share + weight / 2) / (1 + weight)
     half = math.sqrt(weight * share * (1 - share) + weight**2 / 4) / (1 + weight)
-    return 100 * max(centre - half, 0.0), 100 * min(centre + half, 1.0)
+    return 100 * max(center - half, 0.0), 100 * min(center + half, 1.0)
 
 
 def _percent(hits: np.ndarray | Iterable[bool]) -> float:
     return 100 * float(np.mean(list(hits)))
 
 
-def _rows(right: np.ndarray, values: np.ndarray, *, step: int, offset: int = 0) -> tuple[Row, ...]:
-    """Group (expressions) by ranges of `step` values; ranges without any are left out."""
+def _bins(
+    correct: np.ndarray, values: np.ndarray, *, step: int, offset: int = 0
+) -> tuple[ScoreBin, ...]:
+    """Group expressions by ranges of `step` values; empty ranges are omitted."""
     groups = values // step
     return tuple(
-        Row(
+        ScoreBin(
             first=int(group) * step + offset,
             last=int(group) * step + step - 1 + offset,
             count=int((groups == group).sum()),
-            exprate=_percent(right[groups == group]),
+            exprate=_percent(correct[groups == group]),
         )
         for group in np.unique(groups)
     )

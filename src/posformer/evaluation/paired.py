@@ -1,4 +1,4 @@
-"""Two models on the same expressions: which changed sides, and whether that is chance."""
+"""Paired comparison of two models on the same expressions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,42 +12,42 @@ __all__ = ["Comparison", "compare"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two models predict for the expressions that both have seen."""
+    """Predictions of two models for the expressions that both have seen."""
 
     own: tuple[Prediction, ...]
     others: tuple[Prediction, ...]
-    """For each of `own` what the other model predicts."""
+    """The other model's prediction for each of `own`."""
     left_out: int
-    """Expressions that only one of the two has seen."""
+    """Number of expressions that only one of the two models has seen."""
     difference: float
-    """ExpRate of the first less that of the other, in points."""
+    """ExpRate of the first model minus that of the other, in points."""
     interval: Interval
-    """95 % interval of it, by the bootstrap."""
+    """95 % bootstrap interval of the difference."""
     p_value: float
-    """By McNemar's exact test."""
+    """McNemar's exact test."""
 
     @property
     def gained(self) -> tuple[int, ...]:
-        """Places of the expressions that only the first reads right."""
-        return self._places(own=True, other=False)
+        """Return the indices of the expressions that only the first model gets right."""
+        return self._indices(own=True, other=False)
 
     @property
     def lost(self) -> tuple[int, ...]:
-        """Places of the expressions that only the other reads right."""
-        return self._places(own=False, other=True)
+        """Return the indices of the expressions that only the other model gets right."""
+        return self._indices(own=False, other=True)
 
     @property
     def both_right(self) -> int:
-        """How many expressions both read right."""
-        return len(self._places(own=True, other=True))
+        """Return the number of expressions that both models get right."""
+        return len(self._indices(own=True, other=True))
 
     @property
     def both_wrong(self) -> int:
-        """How many expressions neither reads right."""
-        return len(self._places(own=False, other=False))
+        """Return the number of expressions that neither model gets right."""
+        return len(self._indices(own=False, other=False))
 
     def summary(self) -> str:
-        """The outcome in a line."""
+        """Return the result in one line."""
         low, high = self.interval
         return (
             f"ExpRate {self.difference:+.2f} points (95 % interval {low:+.2f} to {high:+.2f}) on "
@@ -55,17 +55,17 @@ class Comparison:
             f"McNemar's exact test: p = {self.p_value:.2g}"
         )
 
-    def _places(self, *, own: bool, other: bool) -> tuple[int, ...]:
+    def _indices(self, *, own: bool, other: bool) -> tuple[int, ...]:
         pairs = enumerate(zip(self.own, self.others, strict=True))
-        return tuple(place for place, (a, b) in pairs if a.is_right is own and b.is_right is other)
+        return tuple(i for i, (a, b) in pairs if a.is_correct is own and b.is_correct is other)
 
 
 def compare(predictions: Sequence[Prediction], others: Sequence[Prediction]) -> Comparison:
-    """Compare two models expression by expression; these are matched by their names.
+    """Compare two models; expressions are matched by name.
 
     Raises:
-        DataError: When a name stands twice, has another truth in the other set, or no
-            expression is in both.
+        DataError: If a name occurs twice, the ground truths of an expression differ, or the two
+            sets have no expression in common.
     """
     first, second = _by_name(predictions), _by_name(others)
     common = [name for name in first if name in second]
@@ -75,15 +75,15 @@ def compare(predictions: Sequence[Prediction], others: Sequence[Prediction]) -> 
     for a, b in zip(own, other, strict=True):
         if a.truth != b.truth:
             raise DataError(f"{a.name}: the two sets of predictions have different truths")
-    right, right_there = [a.is_right for a in own], [b.is_right for b in other]
-    gained = sum(a and not b for a, b in zip(right, right_there, strict=True))
-    lost = sum(b and not a for a, b in zip(right, right_there, strict=True))
+    correct, other_correct = [a.is_correct for a in own], [b.is_correct for b in other]
+    gained = sum(a and not b for a, b in zip(correct, other_correct, strict=True))
+    lost = sum(b and not a for a, b in zip(correct, other_correct, strict=True))
     return Comparison(
         own=tuple(own),
         others=tuple(other),
         left_out=len(first) + len(second) - 2 * len(common),
         difference=100 * (gained - lost) / len(common),
-        interval=bootstrap_difference(right, right_there),
+        interval=bootstrap_difference(correct, other_correct),
         p_value=mcnemar(gained, lost),
     )
 
@@ -92,6 +92,6 @@ def _by_name(predictions: Sequence[Prediction]) -> dict[str, Prediction]:
     found: dict[str, Prediction] = {}
     for one in predictions:
         if one.name in found:
-            raise DataError(f"{one.name}: stands twice among the predictions")
+            raise DataError(f"{one.name}: occurs twice among the predictions")
         found[one.name] = one
     return found

@@ -1,174 +1,185 @@
-"""Small plots as SVG, coloured by the classes of the page they stand in."""
+"""Plots of the HTML report, as inline SVG in the colors of the page."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from posformer.evaluation.markup import Markup, element, joined
+import numpy as np
+from markupsafe import Markup
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
 from posformer.evaluation.significance import Interval
+from posformer.plotting import inline_svg
 
-__all__ = ["Bar", "bar_plot", "heat_map", "reliability_plot"]
+__all__ = ["BarSeries", "bar_chart", "confusion_matrix", "reliability_plot", "stacked_bar"]
 
-_WIDTH, _HEIGHT = 340, 200
-_LABEL_WIDTH = 36
-_LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 16, 44  # around the field that the data are drawn in
+# Placeholder colors; `inline_svg` replaces them by the CSS variables of report.css.
+_TEXT, _SOFT, _GRID, _PANEL = "#000001", "#000002", "#000003", "#000004"
+_SERIES = ("#000005", "#000006", "#000007")
+_CSS = {
+    _TEXT: "var(--text)",
+    _SOFT: "var(--soft)",
+    _GRID: "var(--grid)",
+    _PANEL: "var(--raised)",
+    **{color: f"var(--series-{number})" for number, color in enumerate(_SERIES)},
+}
+_SIZE = (3.6, 2.5)  # inches
+_MAX_LABELS = 8
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A group of bars above one label: the same share of one or more models."""
+class BarSeries:
+    """Bars of one model."""
 
-    label: str
-    note: str
-    """What stands below the label in small letters."""
-    shares: tuple[float, ...]
-    """Per cent, one for each model."""
-    intervals: tuple[Interval, ...] = ()
-    """Per cent; drawn as whiskers, one for each share."""
+    name: str
+    percents: Sequence[float]
+    intervals: Sequence[Interval] = ()  # one for each bar, in percent
 
 
-def bar_plot(bars: Sequence[Bar], title: str) -> Markup:
-    """Shares of 0 to 100 per cent as upright bars, with their intervals as whiskers."""
-    step = (_WIDTH - _LEFT - _RIGHT) / max(len(bars), 1)
-    every = math.ceil(_LABEL_WIDTH / step)  # labels closer to each other than that would overlap
-    groups = [
-        _bar_group(bar, _LEFT + step * place, step, named=place % every == 0)
-        for place, bar in enumerate(bars)
-    ]
-    return _figure(_WIDTH, _HEIGHT, title, *_percent_grid(), *groups)
-
-
-def _bar_group(bar: Bar, left: float, step: float, *, named: bool) -> Markup:
-    width = min(step * 0.72, 64) / len(bar.shares)
-    first = left + step / 2 - width * len(bar.shares) / 2
-    parts: list[Markup] = []
-    for place, share in enumerate(bar.shares):
-        x, y = first + width * place, _height_of(share)
-        parts.append(_box(x + 1, y, width - 2, _height_of(0) - y, class_=f"bar model{place}"))
-        if bar.intervals:
-            low, high = map(_height_of, bar.intervals[place])
-            parts.append(_line(x + width / 2, low, x + width / 2, high, class_="whisker"))
-        if width > 24:
-            # Beside a whisker, where it does not look like the whisker's end.
-            aside, side = (3, " end") if bar.intervals else (0, "")
-            middle = x + width / 2 - aside
-            parts.append(_text(middle, y - 4, f"{share:.0f}", class_=f"value{side}"))
-    if named:
-        middle = left + step / 2
-        parts.append(_text(middle, _height_of(0) + 15, bar.label, class_="label"))
-        parts.append(_text(middle, _height_of(0) + 28, bar.note, class_="note"))
-    shown = ", ".join(f"{share:.1f} %" for share in bar.shares)
-    return element("g", element("title", f"{bar.label}: {shown} ({bar.note})"), *parts)
+def bar_chart(
+    labels: Sequence[str],
+    counts: Sequence[int],
+    series: Sequence[BarSeries],
+    xlabel: str,
+    ylabel: str,
+) -> Markup:
+    """Return a bar chart of percentages; the number of expressions is shown below each label."""
+    figure, axes = _figure()
+    width = 0.76 / len(series)
+    for number, one in enumerate(series):
+        x = np.arange(len(labels)) + (number - (len(series) - 1) / 2) * width
+        axes.bar(x, one.percents, 0.94 * width, color=_SERIES[number], label=one.name)
+        tops = list(one.percents)
+        if one.intervals:
+            tops = [high for _, high in one.intervals]
+            axes.vlines(x, *zip(*one.intervals, strict=True), color=_TEXT, linewidth=1)
+        if len(labels) * len(series) <= 12:
+            for place, top, percent in zip(x, tops, one.percents, strict=True):
+                axes.text(
+                    place, top + 1.5, f"{percent:.0f}", color=_TEXT, fontsize=7.5, ha="center"
+                )
+    # Neighboring labels would overlap if there are many bars.
+    step = math.ceil(len(labels) / _MAX_LABELS)
+    shown = [f"{label}\n{count}" for label, count in zip(labels, counts, strict=True)]
+    axes.set_xticks(range(0, len(labels), step), shown[::step])
+    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, 112), yticks=range(0, 101, 25))
+    axes.tick_params(axis="x", length=0)
+    axes.grid(axis="y", color=_GRID)
+    if len(series) > 1:
+        figure.legend(
+            loc="outside upper center", ncols=2, frameon=False, fontsize=8, labelcolor=_TEXT
+        )
+    return inline_svg(figure, _CSS)
 
 
 def reliability_plot(
-    confidence: Sequence[float], accuracy: Sequence[float], counts: Sequence[int], title: str
+    confidence: Sequence[float], accuracy: Sequence[float], counts: Sequence[int]
 ) -> Markup:
-    """How often readings of a confidence are right; points are as large as they are many.
+    """Return a reliability diagram; the area of a point shows the number of predictions.
 
     Args:
-        confidence: Mean of each group of readings, 0 to 1; groups without any are left out.
-        accuracy: Share of each that is right, 0 to 1.
-        counts: How many readings each holds.
-        title: What the plot shows, for those who cannot see it.
+        confidence: Mean confidence of each bin, 0 to 1.
+        accuracy: Accuracy of each bin, 0 to 1.
+        counts: Number of predictions in each bin; empty bins are skipped.
     """
-    across = _WIDTH - _LEFT - _RIGHT
-    groups = [group for group in zip(confidence, accuracy, counts, strict=True) if group[2]]
-    points = [(_LEFT + across * sure, _height_of(100 * share)) for sure, share, _ in groups]
-    most = max((count for *_, count in groups), default=1)
-    marks = [
-        element(
-            "circle",
-            element("title", f"confidence {sure:.2f}: {100 * share:.1f} % of {count} right"),
-            cx=_number(x), cy=_number(y), r=_number(3 + 7 * (count / most) ** 0.5), class_="point",
+    figure, axes = _figure()
+    bins = [one for one in zip(confidence, accuracy, counts, strict=True) if one[2]]
+    x, y, sizes = (np.array(values) for values in zip(*bins, strict=True))
+    axes.plot((0, 1), (0, 100), "--", color=_SOFT, linewidth=1, label="perfect calibration")
+    axes.plot(x, 100 * y, color=_SERIES[0], linewidth=1.5, label="model", zorder=2)
+    area = 12 + 110 * sizes / sizes.max()
+    axes.scatter(x, 100 * y, area, color=_SERIES[0], edgecolor=_PANEL, zorder=3)
+    for place, rate, size in bins:
+        above = (0, 8) if rate < 0.9 else (0, -15)
+        axes.annotate(
+            f"{size}", (place, 100 * rate), above, textcoords="offset points",
+            color=_TEXT, fontsize=7, ha="center",
+        )  # fmt: skip
+    axes.set(
+        xlabel="confidence", ylabel="correct (%)", xlim=(0, 1.02), ylim=(0, 104),
+        yticks=range(0, 101, 25),
+    )  # fmt: skip
+    axes.grid(color=_GRID)
+    axes.legend(loc="upper left", frameon=False, fontsize=8, labelcolor=_TEXT)
+    return inline_svg(figure, _CSS)
+
+
+def stacked_bar(names: Sequence[str], counts: Sequence[int]) -> Markup:
+    """Return one horizontal bar, divided in proportion to the counts."""
+    figure, axes = _figure((3.6, 0.4))
+    total, left = sum(counts), 0.0
+    for number, (name, count) in enumerate(zip(names, counts, strict=True)):
+        percent = 100 * count / total
+        axes.barh(
+            0,
+            percent,
+            left=left,
+            color=_SERIES[number],
+            edgecolor=_PANEL,
+            linewidth=1.5,
+            label=name,
         )
-        for (x, y), (sure, share, count) in zip(points, groups, strict=True)
-    ]  # fmt: skip
-    ticks = [
-        _text(_LEFT + across * tenth / 10, _height_of(0) + 15, f"{tenth / 10:.1f}", class_="label")
-        for tenth in range(0, 11, 2)
-    ]
-    diagonal = _line(_LEFT, _height_of(0), _LEFT + across, _height_of(100), class_="ideal")
-    path = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
-    curve = element("polyline", points=path, class_="curve")
-    name = _text(_LEFT + across / 2, _height_of(0) + 31, "confidence", class_="note")
-    return _figure(_WIDTH, _HEIGHT, title, *_percent_grid(), *ticks, diagonal, curve, *marks, name)
+        if percent > 7:
+            axes.text(
+                left + percent / 2, 0, f"{percent:.0f} %", color=_PANEL, fontsize=9, weight="bold",
+                ha="center", va="center_baseline",
+            )  # fmt: skip
+        left += percent
+    axes.set(xlim=(0, 100), ylim=(-0.4, 0.4))
+    axes.set_axis_off()
+    return inline_svg(figure, _CSS)
 
 
-def heat_map(
-    rows: Sequence[str], columns: Sequence[str], counts: Sequence[Sequence[int]], title: str
+def confusion_matrix(
+    truths: Sequence[str], predictions: Sequence[str], counts: Sequence[Sequence[int]]
 ) -> Markup:
-    """A table of counts, the darker the greater; rows are named at the left, columns at the top.
+    """Return a matrix of counts as a heat map; zeros are left blank.
 
     Args:
-        rows: Their names.
-        columns: Their names.
-        counts: (rows, columns); cells of 0 stay empty.
-        title: What it shows, for those who cannot see it.
+        truths: Names of the rows.
+        predictions: Names of the columns.
+        counts: Number of confusions, (truths, predictions).
     """
-    side, left, top = 30, 86, 78
-    most = max((count for row in counts for count in row), default=0) or 1
-    parts: list[Markup] = []
-    for place, name in enumerate(columns):
-        x, y = left + side * (place + 0.5) + 4, top - 8
-        turn = f"rotate(-55 {_number(x)} {_number(y)})"
-        parts.append(_text(x, y, name, class_="token start", transform=turn))
-    for down, (name, row) in enumerate(zip(rows, counts, strict=True)):
-        y = top + side * down
-        parts.append(_text(left - 8, y + side / 2 + 4, name, class_="token end"))
-        for across, count in enumerate(row):
-            x = left + side * across
-            parts.append(_heat_cell(x, y, side, count, count / most))
-    width, height = left + side * len(columns) + 40, top + side * len(rows) + 4
-    return _figure(width, height, title, *parts)
-
-
-def _heat_cell(x: float, y: float, side: float, count: int, strength: float) -> Markup:
-    field = _box(x + 1, y + 1, side - 2, side - 2, class_="cell")
-    if not count:
-        return field
-    strength = 0.15 + 0.85 * strength
-    heat = _box(x + 1, y + 1, side - 2, side - 2, class_="heat", opacity=f"{strength:.2f}")
-    kind = "count strong" if strength > 0.6 else "count"
-    return joined([field, heat, _text(x + side / 2, y + side / 2 + 4, str(count), class_=kind)])
-
-
-def _percent_grid() -> list[Markup]:
-    parts: list[Markup] = []
-    for percent in (0, 25, 50, 75, 100):
-        y = _height_of(percent)
-        parts.append(_line(_LEFT, y, _WIDTH - _RIGHT, y, class_="grid"))
-        parts.append(_text(_LEFT - 6, y + 4, str(percent), class_="note end"))
-    return parts
-
-
-def _height_of(percent: float) -> float:
-    return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - percent / 100)
-
-
-def _figure(width: float, height: float, title: str, *parts: Markup) -> Markup:
-    return element(
-        "svg", *parts, viewBox=f"0 0 {_number(width)} {_number(height)}", role="img",
-        aria_label=title, style=f"max-width:{_number(width * 1.5)}px",
-    )  # fmt: skip
-
-
-def _box(x: float, y: float, width: float, height: float, **attributes: object) -> Markup:
-    return element(
-        "rect", x=_number(x), y=_number(y), width=_number(width), height=_number(height),
-        **attributes,
-    )  # fmt: skip
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, **attributes: object) -> Markup:
-    return element(
-        "line", x1=_number(x1), y1=_number(y1), x2=_number(x2), y2=_number(y2), **attributes
+    values = np.array(counts)
+    height, width = values.shape
+    figure, axes = _figure((1.0 + 0.27 * width, 0.9 + 0.27 * height))
+    transparent = LinearSegmentedColormap.from_list(
+        "counts", [(*_rgb(_SERIES[0]), alpha) for alpha in (0.12, 1.0)]
     )
+    axes.pcolormesh(
+        np.ma.masked_equal(values, 0), cmap=transparent, edgecolors=_GRID, linewidth=0.8
+    )
+    for (row, column), count in np.ndenumerate(values):
+        if count:
+            color = _PANEL if count > 0.5 * values.max() else _TEXT
+            axes.text(
+                column + 0.5, row + 0.5, str(count), color=color, fontsize=8,
+                ha="center", va="center_baseline",
+            )  # fmt: skip
+    names = {"family": "monospace", "fontsize": 8, "color": _TEXT, "parse_math": False}
+    axes.set_xticks(np.arange(width) + 0.5, predictions, rotation=50, ha="left", **names)
+    axes.set_yticks(np.arange(height) + 0.5, truths, **names)
+    axes.set(xlabel="prediction", ylabel="truth", ylim=(height, 0), aspect="equal")
+    axes.xaxis.set_label_position("top")
+    axes.tick_params(length=0, labeltop=True, labelbottom=False, rotation_mode="anchor")
+    axes.spines[:].set_visible(False)
+    axes.grid(False)
+    return inline_svg(figure, _CSS)
 
 
-def _text(x: float, y: float, text: str, **attributes: object) -> Markup:
-    return element("text", text, x=_number(x), y=_number(y), **attributes)
+def _figure(size: tuple[float, float] = _SIZE) -> tuple[Figure, Any]:
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["bottom", "left"]].set_color(_SOFT)
+    axes.tick_params(colors=_SOFT, labelcolor=_TEXT, labelsize=8)
+    axes.xaxis.label.set(color=_SOFT, size=8.5)
+    axes.yaxis.label.set(color=_SOFT, size=8.5)
+    axes.set_axisbelow(True)
+    return figure, axes
 
 
-def _number(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
+def _rgb(color: str) -> tuple[float, ...]:
+    return tuple(int(color[place : place + 2], 16) / 255 for place in (1, 3, 5))

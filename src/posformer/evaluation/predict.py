@@ -1,4 +1,4 @@
-"""Reads a whole data set with a model and keeps what it predicted."""
+"""Predictions of a model for a whole dataset."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -13,48 +13,57 @@ from posformer.errors import DataError
 from posformer.evaluation.predictions import Prediction
 from posformer.ink import render
 from posformer.runtime import Calibration, Runtime, confidences, decode_images
-from posformer.search import DecodingOptions
+from posformer.search import DecodingOptions, Hypothesis
 
-__all__ = ["EvaluationSet", "open_set", "predict", "predict_watched"]
+__all__ = ["EvaluationSet", "decode_set", "open_set", "predict", "predict_watched"]
 
-_TOGETHER = 64  # images held in memory and grouped by size at a time
+_CHUNK = 64  # images held in memory and grouped by size at a time
 
 
 class EvaluationSet:
-    """Images with their captions, one at a time."""
+    """Images with their captions, loaded one at a time.
+
+    Args:
+        names: Names of the expressions.
+        captions: Ground truth of each expression, as tokens.
+        image: Returns the image of an index, uint8 (height, width), white ink on black.
+    """
 
     def __init__(
-        self, names: list[str], captions: list[tuple[str, ...]], draw: Callable[[int], np.ndarray]
+        self, names: list[str], captions: list[tuple[str, ...]], image: Callable[[int], np.ndarray]
     ) -> None:
-        self.names, self.captions, self.image = names, captions, draw
+        self.names, self.captions, self.image = names, captions, image
 
     def __len__(self) -> int:
         return len(self.names)
 
     def find_image(self, name: str) -> np.ndarray | None:
-        """The image of a name, uint8 (height, width), white ink on black; None without one."""
-        number = self._numbers.get(name)
-        return None if number is None else self.image(number)
+        """Return the image of a name, uint8 (height, width), white ink on black, or None."""
+        index = self._indices.get(name)
+        return None if index is None else self.image(index)
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.names)}
+    def _indices(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.names)}
 
 
 def open_set(
     path: str | os.PathLike[str], split: str, known: str | None = None, limit: int | None = None
 ) -> EvaluationSet:
-    """Opens a split of a set of images, or of ink, which is then drawn as CROHME draws it.
+    """Open a split of an image dataset, or of an ink dataset, which is rendered as CROHME's images.
 
     Args:
-        path: zip or folder.
-        split: which part, such as `2014`.
-        known: a split of the same set of ink whose texts are left out, as validation demands.
-        limit: only so many examples.
+        path: Zip archive or folder.
+        split: Name of the split, such as `2014`.
+        known: Another split of the same ink dataset; expressions that occur in it are excluded.
+        limit: Maximum number of examples.
+
+    Raises:
+        DataError: If there is no such split; lists the available splits.
     """
     if split in list_splits(path):
         if known is not None:
-            raise DataError(f"{path}: texts of '{known}' can be left out of sets of ink only")
+            raise DataError(f"{path}: texts of '{known}' can be left out of ink datasets only")
         images = open_images(path, split)[:limit]
         names, captions = [e.name for e in images], [e.tokens for e in images]
         return EvaluationSet(names, captions, images.image)
@@ -70,32 +79,39 @@ def open_set(
     return EvaluationSet(names, captions, lambda index: render(inks[index].strokes))
 
 
+def decode_set(
+    runtime: Runtime, examples: EvaluationSet, options: DecodingOptions
+) -> Iterator[list[Hypothesis]]:
+    """Yield the hypotheses for each image of a dataset, best first."""
+    for start in range(0, len(examples), _CHUNK):
+        indices = range(start, min(start + _CHUNK, len(examples)))
+        yield from decode_images(runtime, [examples.image(index) for index in indices], options)
+
+
 def predict(
     runtime: Runtime, examples: EvaluationSet, options: DecodingOptions
 ) -> Iterator[Prediction]:
-    """What a model reads in each image, as sure as `Recognizer` would be of it.
+    """Yield a prediction for each image, with the same confidence as `Recognizer`.
 
-    An image without any reading gives an empty one.
+    The prediction is empty for an image without hypotheses.
     """
     calibration = Calibration.from_info(runtime.info)
-    for first in range(0, len(examples), _TOGETHER):
-        numbers = range(first, min(first + _TOGETHER, len(examples)))
-        found = decode_images(runtime, [examples.image(number) for number in numbers], options)
-        for number, best in zip(numbers, found, strict=True):
-            tokens = runtime.vocabulary.decode(best[0].tokens) if best else []
-            sure = confidences(best, calibration)[0] if best else 0.0
-            yield Prediction(examples.names[number], examples.captions[number], tuple(tokens), sure)
+    decoded = decode_set(runtime, examples, options)
+    for name, caption, best in zip(examples.names, examples.captions, decoded, strict=True):
+        tokens = runtime.vocabulary.decode(best[0].tokens) if best else []
+        confidence = confidences(best, calibration)[0] if best else 0.0
+        yield Prediction(name, caption, tuple(tokens), confidence)
 
 
 def predict_watched(
     runtime: Runtime, examples: EvaluationSet, options: DecodingOptions
 ) -> Iterator[Prediction]:
-    """`predict` with a bar on stderr where a person watches."""
+    """Like `predict`, with a progress bar on stderr if it is a terminal."""
     console = Console(stderr=True)
     return iter(
         track(
             predict(runtime, examples, options),
-            "Reading",
+            "Recognizing",
             total=len(examples),
             console=console,
             transient=True,

@@ -1,4 +1,4 @@
-"""What a model predicted, one JSON object a line, to be looked at or measured again later."""
+"""Predictions of a model, stored as JSON lines."""
 
 import json
 import os
@@ -16,59 +16,59 @@ __all__ = ["Prediction", "read_predictions", "write_predictions", "write_scores"
 
 @dataclass(frozen=True)
 class Prediction:
-    """What was predicted for an example."""
+    """The prediction for one expression."""
 
     name: str
     truth: tuple[str, ...]
     prediction: tuple[str, ...]
     confidence: float | None = None
-    """Between 0 and 1; None where the model gives none."""
+    """Between 0 and 1; None if unknown."""
 
     @property
-    def is_right(self) -> bool:
-        """Whether every token is right."""
+    def is_correct(self) -> bool:
+        """Return whether every token is correct."""
         return self.truth == self.prediction
 
 
 def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Prediction]) -> None:
-    """Write predictions as JSON lines; the file is there whole or not at all."""
-    lines = [json.dumps(_as_object(one), ensure_ascii=False) + "\n" for one in predictions]
+    """Write predictions as JSON lines, atomically."""
+    lines = [json.dumps(_to_json(one), ensure_ascii=False) + "\n" for one in predictions]
     atomic_write(path, "".join(lines))
 
 
 def read_predictions(path: str | os.PathLike[str]) -> list[Prediction]:
-    """Read what `write_predictions` wrote.
+    """Read a file of `write_predictions`.
 
     Raises:
-        DataError: When the file is missing or a line is not a prediction; names the line.
+        DataError: If the file is missing or a line is not a prediction; names the line.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
-    rows = enumerate(text.split("\n"), start=1)
-    return [_as_prediction(row, f"{path} line {line}") for line, row in rows if row.strip()]
+    lines = enumerate(text.split("\n"), start=1)
+    return [_from_json(line, f"{path} line {number}") for number, line in lines if line.strip()]
 
 
 def write_scores(path: str | os.PathLike[str], scores: Scores) -> None:
-    """Write measures as JSON; the file is there whole or not at all."""
+    """Write metrics as JSON, atomically."""
     atomic_write(path, json.dumps(scores.to_json(), indent=2) + "\n")
 
 
-def _as_object(prediction: Prediction) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _to_json(prediction: Prediction) -> dict[str, Any]:
+    fields: dict[str, Any] = {
         "name": prediction.name,
         "truth": " ".join(prediction.truth),
         "prediction": " ".join(prediction.prediction),
     }
     if prediction.confidence is not None:
-        row["confidence"] = prediction.confidence
-    return row
+        fields["confidence"] = prediction.confidence
+    return fields
 
 
-def _as_prediction(row: str, place: str) -> Prediction:
+def _from_json(line: str, place: str) -> Prediction:
     try:
-        fields = json.loads(row)
+        fields = json.loads(line)
         confidence = fields.get("confidence")
         return Prediction(
             name=str(fields["name"]),

@@ -1,4 +1,4 @@
-"""How far the confidence of a model can be trusted: fitted and tried on validation data."""
+"""Calibration of a model's confidence, and how reliable it is on validation data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from posformer.errors import PosformerError
 from posformer.evaluation.metrics import wilson_interval
-from posformer.evaluation.predict import EvaluationSet
-from posformer.runtime import Calibration, Runtime, confidences, decode_images, fit_calibration
+from posformer.evaluation.predict import EvaluationSet, decode_set
+from posformer.evaluation.score_table import format_markdown
+from posformer.runtime import Calibration, Runtime, confidences, fit_calibration
 from posformer.runtime.calibration import Reliability, cross_validate, measure_reliability
 from posformer.search import DecodingOptions, Hypothesis
 
@@ -21,23 +21,22 @@ __all__ = [
     "try_calibration",
 ]
 
-_TOGETHER = 64  # images held in memory at a time
 _THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
-_TOO_FEW = 5  # readings in a bin, of which a share says nothing
+_MIN_COUNT = 5  # a bin with fewer predictions is not plotted
 
 
 @dataclass(frozen=True)
 class CalibrationTrial:
-    """A calibration, and how sure a model was of each reading with it and without."""
+    """A calibration, with the confidence of each prediction before and after it."""
 
-    calibration: Calibration  # fitted on all readings
-    correct: np.ndarray  # bool (readings,), whether every token is right
-    before: np.ndarray  # float64 (readings,), the mean probability of a token
-    after: np.ndarray  # float64 (readings,), each by a curve fitted on others (cross-validation)
+    calibration: Calibration  # fitted on all predictions
+    correct: np.ndarray  # bool (predictions,), whether every token is correct
+    before: np.ndarray  # float64 (predictions,), the mean token probability
+    after: np.ndarray  # float64 (predictions,), cross-validated calibrated confidence
 
     @property
     def reliability(self) -> tuple[Reliability, Reliability]:
-        """The curve before and after."""
+        """Return the reliability curves before and after calibration."""
         return (
             measure_reliability(self.before, self.correct),
             measure_reliability(self.after, self.correct),
@@ -47,98 +46,105 @@ class CalibrationTrial:
 def read_best(
     runtime: Runtime, examples: EvaluationSet, options: DecodingOptions
 ) -> Iterator[tuple[Hypothesis, bool]]:
-    """The best hypothesis of every image, and whether it is right."""
-    for first in range(0, len(examples), _TOGETHER):
-        numbers = range(first, min(first + _TOGETHER, len(examples)))
-        found = decode_images(runtime, [examples.image(number) for number in numbers], options)
-        for number, best in zip(numbers, found, strict=True):
-            tokens = tuple(runtime.vocabulary.decode(best[0].tokens))
-            yield best[0], tokens == examples.captions[number]
+    """Yield the best hypothesis for each image and whether it is correct."""
+    decoded = decode_set(runtime, examples, options)
+    for caption, (best, *_) in zip(examples.captions, decoded, strict=True):
+        yield best, tuple(runtime.vocabulary.decode(best.tokens)) == caption
 
 
-def try_calibration(readings: list[tuple[Hypothesis, bool]], data: str) -> CalibrationTrial:
-    """Fit confidence to readings, and try it on those that it was not fitted on.
+def try_calibration(predictions: list[tuple[Hypothesis, bool]], data: str) -> CalibrationTrial:
+    """Fit a calibration, and cross-validate it on the same predictions.
 
     Args:
-        readings: what `read_best` found.
-        data: what is said of where they came from.
+        predictions: Hypotheses and whether they are correct, from `read_best`.
+        data: Description of the data, stored with the calibration.
     """
-    hypotheses, correct = [one for one, _ in readings], np.array([right for _, right in readings])
+    hypotheses = [hypothesis for hypothesis, _ in predictions]
+    correct = np.array([is_correct for _, is_correct in predictions])
     calibration = fit_calibration(hypotheses, correct, data)
     before = np.array([confidences([one], None)[0] for one in hypotheses])
     return CalibrationTrial(calibration, correct, before, cross_validate(hypotheses, correct))
 
 
 def markdown_reliability(trial: CalibrationTrial) -> str:
-    """The reliability curve and what a threshold would do, as tables."""
+    """Return the reliability curve and the effect of thresholds as Markdown tables."""
     before, after = trial.reliability
-    lines = [
-        f"{len(trial.correct)} readings, {100 * trial.correct.mean():.1f} % right; expected "
-        f"calibration error {before.error:.3f} before, {after.error:.3f} after (cross-validated)",
-        "",
-        "| confidence | readings | mean confidence | right |",
-        "| --- | ---: | ---: | ---: |",
+    bins = [
+        (
+            f"{after.bounds[place]:.1f}–{after.bounds[place + 1]:.1f}",
+            str(count),
+            f"{after.confidence[place]:.2f}" if count else "",
+            f"{after.accuracy[place]:.2f}" if count else "",
+        )
+        for place, count in enumerate(after.counts)
     ]
-    for place, count in enumerate(after.counts):
-        name = f"{after.bounds[place]:.1f}–{after.bounds[place + 1]:.1f}"
-        found = f"{after.confidence[place]:.2f} | {after.accuracy[place]:.2f}" if count else "|"
-        lines.append(f"| {name} | {count} | {found} |")
-    lines += [
-        "",
-        "| unsure below | called unsure | right among the others | wrong ones that are caught |",
-        "| ---: | ---: | ---: | ---: |",
-    ]
+    thresholds = []
     for threshold in _THRESHOLDS:
         unsure = trial.after < threshold
         shares = (unsure.mean(), _mean(trial.correct[~unsure]), _mean(unsure[~trial.correct]))
         cells = ("–" if np.isnan(share) else f"{100 * share:.0f} %" for share in shares)
-        lines.append(f"| {threshold} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        thresholds.append((str(threshold), *cells))
+    blocks = [
+        f"{len(trial.correct)} predictions, {100 * trial.correct.mean():.1f} % correct; expected "
+        f"calibration error {before.error:.3f} before, {after.error:.3f} after (cross-validated)",
+        format_markdown(("confidence", "predictions", "mean confidence", "accuracy"), bins),
+        format_markdown(
+            ("unsure below", "unsure", "accuracy of the others", "errors caught"), thresholds
+        ),
+    ]
+    return "\n\n".join(blocks)
 
 
 def draw_reliability(trial: CalibrationTrial, path: Path) -> None:
-    """Draw the reliability curve before and after; the ending of the path tells the format.
+    """Plot the reliability curves before and after calibration.
+
+    Args:
+        trial: The calibration.
+        path: Output file; its extension selects the format.
 
     Raises:
-        PosformerError: If it cannot be written there.
+        PosformerError: If the file cannot be written.
     """
-    import matplotlib
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2, 5.2), layout="constrained")
+    from posformer.plotting import COLORS, save_figure
+
+    figure = Figure(figsize=(5.2, 5.4), layout="constrained")
     curves, counts = figure.subplots(2, 1, height_ratios=(4, 1), sharex=True)
-    curves.plot((0, 1), (0, 1), color="0.7", linewidth=1)
-    names = ("mean probability of a token", "calibrated")
-    for reliability, sure, name, colour in zip(
-        trial.reliability, (trial.before, trial.after), names, ("C1", "C0"), strict=True
-    ):
-        means, rates, around = _points(reliability)
-        label = f"{name} (error {reliability.error:.3f})"
-        curves.errorbar(means, rates, around, fmt="o-", capsize=3, color=colour, label=label)
-        counts.hist(sure, bins=reliability.bounds, histtype="step", color=colour)
-    curves.set(ylabel="share that is right", ylim=(-0.02, 1.02), xlim=(0, 1))
+    curves.plot((0, 1), (0, 1), "--", color="0.6", linewidth=1, label="perfect calibration")
+    curves_of = zip(
+        trial.reliability,
+        (trial.before, trial.after),
+        ("mean token probability", "calibrated"),
+        ("s", "o"),
+        (COLORS[1], COLORS[0]),
+        strict=True,
+    )
+    for reliability, confidence, name, marker, color in curves_of:
+        means, rates, errors = _points(reliability)
+        label = f"{name} (ECE {reliability.error:.3f})"
+        curves.errorbar(means, rates, errors, marker=marker, capsize=3, color=color, label=label)
+        counts.hist(confidence, bins=reliability.bounds, histtype="step", color=color)
+    curves.set(ylabel="accuracy (95 % interval)", ylim=(-0.02, 1.02), xlim=(0, 1))
     curves.legend(loc="upper left", frameon=False)
-    counts.set(xlabel="confidence", ylabel="readings")
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "posformer"}):  # the same file every time
-            dated = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, dpi=120, metadata=dated)
-    except (OSError, ValueError) as error:
-        raise PosformerError(f"{path}: {error}") from error
+    counts.set(xlabel="confidence", ylabel="predictions")
+    for axes in (curves, counts):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="0.92")
+        axes.set_axisbelow(True)
+    save_figure(figure, path)
 
 
 def _points(reliability: Reliability) -> tuple[list[float], list[float], np.ndarray]:
-    """Bins that hold enough readings: confidence, accuracy, and (2, bins) its 95 % interval."""
-    used = [place for place, count in enumerate(reliability.counts) if count >= _TOO_FEW]
-    means = [reliability.confidence[place] for place in used]
-    rates = [reliability.accuracy[place] for place in used]
-    counts = [reliability.counts[place] for place in used]
-    around = [
-        np.array(wilson_interval(round(rate * count), count)) / 100
-        for rate, count in zip(rates, counts, strict=True)
-    ]
-    spans = [(rate - low, high - rate) for rate, (low, high) in zip(rates, around, strict=True)]
-    return means, rates, np.maximum(np.array(spans).reshape(-1, 2).T, 0)
+    """Return mean confidence and accuracy of the larger bins, and error bars (2, bins)."""
+    bins = zip(reliability.confidence, reliability.accuracy, reliability.counts, strict=True)
+    used = [one for one in bins if one[2] >= _MIN_COUNT]
+    spans = []
+    for _, rate, count in used:
+        low, high = wilson_interval(round(rate * count), count)
+        spans.append((rate - low / 100, high / 100 - rate))
+    errors = np.maximum(np.array(spans).reshape(-1, 2).T, 0)
+    return [mean for mean, *_ in used], [rate for _, rate, _ in used], errors
 
 
 def _mean(values: np.ndarray) -> float:

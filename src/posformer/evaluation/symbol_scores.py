@@ -1,4 +1,4 @@
-"""How well each symbol is read, and what it is taken for."""
+"""Recall and precision of each symbol, and confusions between symbols."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,69 +9,69 @@ from posformer.evaluation.token_alignment import Pair, align
 
 __all__ = ["Confusion", "SymbolScore", "count_confusions", "score_symbols"]
 
-_BRACES = ("{", "}")  # follow from what they enclose, and are no reading of their own
+_BRACES = ("{", "}")  # have no ink of their own
 
 
 @dataclass(frozen=True)
 class SymbolScore:
-    """What became of a symbol over all expressions."""
+    """Recognition of one symbol over all expressions."""
 
     token: str
     count: int
-    """How often the truth has it."""
-    read: int
-    """How often it was predicted where the truth has it."""
+    """Occurrences in the ground truth."""
+    correct: int
+    """Occurrences that were predicted in the right place."""
     predicted: int
-    """How often it was predicted at all."""
+    """Occurrences in the predictions."""
     expressions: int
-    """In how many expressions the truth has it."""
+    """Number of expressions whose ground truth contains the symbol."""
     exprate: float
-    """Per cent of these that are wholly right; 0 if there are none."""
+    """Percent of these expressions that are correct; 0 if there are none."""
 
     @property
     def recall(self) -> float:
-        """Per cent of the symbols there that were read."""
-        return 100 * self.read / self.count if self.count else 0.0
+        """Percent of the occurrences in the ground truth that were predicted."""
+        return 100 * self.correct / self.count if self.count else 0.0
 
     @property
     def precision(self) -> float:
-        """Per cent of the symbols predicted that are there."""
-        return 100 * self.read / self.predicted if self.predicted else 0.0
+        """Percent of the predicted occurrences that are correct."""
+        return 100 * self.correct / self.predicted if self.predicted else 0.0
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """A symbol that was taken for another."""
+    """A symbol that was predicted as another one."""
 
     truth: str | None
-    """None for a symbol that is not there."""
+    """None for an extra symbol in the prediction."""
     prediction: str | None
-    """None for a symbol that was left out."""
+    """None for a symbol missing from the prediction."""
     count: int
 
 
 def score_symbols(predictions: Sequence[Prediction]) -> tuple[SymbolScore, ...]:
-    """Score every symbol of the truths and predictions, the most frequent first."""
+    """Score every symbol of the ground truths and predictions, most frequent first."""
     count: Counter[str] = Counter()
-    read: Counter[str] = Counter()
+    correct: Counter[str] = Counter()
     predicted: Counter[str] = Counter()
     expressions: Counter[str] = Counter()
-    right: Counter[str] = Counter()
+    in_correct: Counter[str] = Counter()
     for one in predictions:
         count.update(one.truth)
         predicted.update(one.prediction)
-        read.update(pair.truth for pair in _pairs(one) if pair.truth and pair.kind == "same")
+        correct.update(pair.truth for pair in _pairs(one) if pair.truth and pair.kind == "same")
         expressions.update(set(one.truth))
-        right.update(set(one.truth) if one.is_right else ())
+        in_correct.update(set(one.truth) if one.is_correct else ())
     tokens = (count | predicted).keys() - _BRACES
     scores = [
         SymbolScore(
             token=token,
             count=count[token],
-            read=read[token],
+            correct=correct[token],
             predicted=predicted[token],
             expressions=expressions[token],
-            exprate=100 * right[token] / max(expressions[token], 1),
+            exprate=100 * in_correct[token] / max(expressions[token], 1),
         )
         for token in tokens
     ]
@@ -79,7 +79,7 @@ def score_symbols(predictions: Sequence[Prediction]) -> tuple[SymbolScore, ...]:
 
 
 def count_confusions(predictions: Sequence[Prediction]) -> tuple[Confusion, ...]:
-    """Count what symbols were taken for, left out or made up, the most frequent first."""
+    """Count replaced, missing and extra symbols, most frequent first."""
     counts = Counter(
         (pair.truth, pair.prediction)
         for one in predictions

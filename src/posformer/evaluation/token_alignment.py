@@ -1,4 +1,4 @@
-"""Which token of a prediction stands for which token of the truth."""
+"""Alignment of the tokens of a prediction with those of the ground truth."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from posformer.latex import is_structure
 
 __all__ = ["Pair", "align"]
 
-_EDIT = 1000  # more than all unlikely pairs of an expression together
+_EDIT = 1000  # more than the cost of all unlikely pairs of an expression
 _UNLIKELY = 1
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A token of the truth and the token that was predicted for it."""
+    """A token of the ground truth and the token predicted for it."""
 
     truth: str | None
-    """None where the prediction has a token too many."""
+    """None where the prediction has an extra token."""
     prediction: str | None
     """None where the prediction lacks a token."""
 
     @property
     def kind(self) -> Literal["same", "replaced", "missing", "extra"]:
-        """What became of the token of the truth."""
+        """Return how the two differ."""
         if self.truth is None:
             return "extra"
         if self.prediction is None:
@@ -32,11 +32,10 @@ class Pair:
 
 
 def align(truth: Sequence[str], prediction: Sequence[str]) -> tuple[Pair, ...]:
-    """Lay a prediction beside the truth with the fewest tokens that differ.
+    """Align a prediction with the ground truth, with the fewest differing tokens.
 
-    The number of pairs that are not the same is the edit distance. Of alignments with equally many
-    the one is taken in which the fewest symbols stand for a brace or a script: those are no reading
-    of ink.
+    The number of differing pairs is the edit distance. Ties are broken in favor of the alignment
+    that pairs the fewest symbols with braces or scripts, which have no ink.
     """
     first = _common(truth, prediction)
     behind = _common(truth[first:][::-1], prediction[first:][::-1])
@@ -49,7 +48,7 @@ def align(truth: Sequence[str], prediction: Sequence[str]) -> tuple[Pair, ...]:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many tokens two sequences begin with in common."""
+    """Return the length of the common prefix."""
     count = 0
     for a, b in zip(one, other, strict=False):
         if a != b:
@@ -59,7 +58,7 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _costs(truth: Sequence[str], prediction: Sequence[str]) -> list[list[int]]:
-    """The least cost to align each beginning of the truth with each of the prediction."""
+    """Return the cost of aligning each prefix of the truth with each prefix of the prediction."""
     costs = [[_EDIT * place for place in range(len(prediction) + 1)]]
     guesses = [(guess, is_structure(guess)) for guess in prediction]
     for token in truth:
@@ -79,7 +78,7 @@ def _costs(truth: Sequence[str], prediction: Sequence[str]) -> list[list[int]]:
 def _walk(
     truth: Sequence[str], prediction: Sequence[str], costs: Sequence[Sequence[int]]
 ) -> list[Pair]:
-    """The pairs of the cheapest alignment, found from its end."""
+    """Trace the cheapest alignment back from its end."""
     pairs: list[Pair] = []
     down, across = len(truth), len(prediction)
     while down or across:

@@ -1,4 +1,4 @@
-"""The measures as torchmetrics, gathered over batches and processes."""
+"""The metrics as torchmetrics, accumulated over batches and processes."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _TOLERANCES = (0, 1, 2, 3)
 
 
 class ExpressionErrors(Metric):
-    """ExpRate, ≤1, ≤2, ≤3 (per cent) and CER (a fraction) of decoded expressions."""
+    """ExpRate, ≤1, ≤2, ≤3 (percent) and CER (a fraction) of decoded expressions."""
 
     within: torch.Tensor  # expressions at most 0, 1, 2, 3 edits away
     count: torch.Tensor
@@ -36,44 +36,44 @@ class ExpressionErrors(Metric):
         self.length += sum(len(truth) for truth in truths)
 
     def compute(self) -> dict[str, torch.Tensor]:
-        """Give `exprate`, `le1`, `le2`, `le3` and `cer`."""
+        """Return `exprate`, `le1`, `le2`, `le3` and `cer`."""
         shares = 100 * self.within / self.count
         names = ("exprate", "le1", "le2", "le3")
         return {**dict(zip(names, shares, strict=True)), "cer": self.distance / self.length}
 
 
 class TeacherForcedExpRate(Metric):
-    """ExpRate (per cent) of greedy decoding, from one forward pass over the true tokens.
+    """ExpRate (percent) of greedy decoding, computed from one teacher-forced forward pass.
 
-    Greedy decoding gives the truth exactly when the best word at every step is right while the true
-    tokens are fed in: up to the first error both see the same.
+    Greedy decoding returns the ground truth exactly if the most likely token is correct at every
+    teacher-forced step: both see the same prefix up to the first error.
     """
 
-    right: torch.Tensor
+    correct: torch.Tensor
     count: torch.Tensor
 
     def __init__(self, pad: int) -> None:
-        """Start at nothing.
+        """Create the metric.
 
         Args:
-            pad: The index that fills targets up; its steps do not count.
+            pad: Padding index of the targets; its steps are ignored.
         """
         super().__init__()
         self.pad = pad
-        for name in ("right", "count"):
+        for name in ("correct", "count"):
             self.add_state(name, torch.tensor(0), "sum")
 
     def update(self, logits: torch.Tensor, targets: torch.Tensor) -> None:
         """Add a batch.
 
         Args:
-            logits: Scores of the words, (expressions, steps, words).
-            targets: The true next words, end included, (expressions, steps).
+            logits: float (batch, steps, vocab_size).
+            targets: int64 (batch, steps), the next token of each step, end token included.
         """
         agrees = (logits.argmax(dim=-1) == targets) | (targets == self.pad)
-        self.right += agrees.all(dim=1).sum()
+        self.correct += agrees.all(dim=1).sum()
         self.count += len(targets)
 
     def compute(self) -> torch.Tensor:
-        """Give the per cent of expressions without an error."""
-        return 100 * self.right / self.count
+        """Return the percent of expressions without an error."""
+        return 100 * self.correct / self.count
