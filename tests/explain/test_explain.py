@@ -1,4 +1,4 @@
-"""Where a model looked: the numbers, and the folder that shows them."""
+"""Forced decoding, attention figures, and the folder that `explain` writes."""
 
 import re
 from dataclasses import replace
@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 from posformer.cli import app
 from posformer.errors import PosformerError
-from posformer.explain import coverage, explain, look
-from posformer.explain.heatmap import colour_bar, heat_over
-from posformer.explain.lettering import Word, line_height, text_width, words_height
+from posformer.explain import coverage, explain, force_decode
+from posformer.explain.figures import overlay
 from posformer.latex import tokenize
 from posformer.models import ModelConfig, RefinementConfig
 from posformer.models.checkpoint import load_model
 from posformer.models.model_folder import DECODER, ENCODER, ModelFolder, open_folder, write_folder
+from posformer.plotting import ColoredToken, token_lines
 from posformer.runtime import load_runtime
 from posformer.runtime.model_export import export_model
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
@@ -39,11 +39,11 @@ def image() -> np.ndarray:
     return random_images(1, [(60, 130)])[0]
 
 
-# Numbers
+# Forced decoding
 
 
-def test_coverage_is_the_sum_of_what_was_looked_at_before_and_counts():
-    # One head and two cells; the second of four steps does not count.
+def test_coverage_is_the_sum_of_the_counted_past_attention():
+    # One head and two cells; the second of four steps is excluded.
     below = np.array([[1, 0], [0, 1], [0.5, 0.5], [0, 1]], np.float32).reshape(4, 1, 1, 2)
     own = np.array([[0.75, 0.25], [1, 0], [0, 1], [1, 0]], np.float32).reshape(4, 1, 1, 2)
     found = coverage(below, own, np.array([True, False, True, True]))
@@ -53,45 +53,47 @@ def test_coverage_is_the_sum_of_what_was_looked_at_before_and_counts():
 
 
 @pytest.mark.parametrize(
-    ("refinement", "left_out"),
+    ("refinement", "excluded"),
     [
         (RefinementConfig(6), STRUCTURE),
         (RefinementConfig(6, structure=()), (False,) * len(TOKENS)),
         (RefinementConfig(6, structure=("{",)), tuple(token == "{" for token in TOKENS)),
-        # There the step that takes a structure token in is left out, not the one that writes it.
+        # Here the step whose input is a structure token is excluded, not the one that predicts it.
         (RefinementConfig(6, masked_by="fed"), (False, *STRUCTURE[:-1])),
     ],
-    ids=["posformer", "comer", "own choice", "masked by what is fed"],
+    ids=["posformer", "comer", "custom", "masked by input"],
 )
-def test_what_is_told_is_what_the_refinement_computed(refinement, left_out):
+def test_attention_maps_are_those_of_the_refinement(refinement, excluded):
     runtime = PyTorchRuntime(tiny_model(1, with_refinement(refinement)))
-    looking = look(runtime, image(), TOKENS)
-    assert looking.left_out == left_out
+    decoding = force_decode(runtime, image(), TOKENS)
+    assert decoding.excluded == excluded
     phi = runtime.model.decoder.stack.refinement
-    for layer in looking.layers[1:]:
-        steps, heads, rows, columns = layer.after.shape
-        seen = torch.from_numpy(layer.coverage).reshape(1, 1, steps, 2 * heads, rows * columns)
+    for number, layer in enumerate(decoding.attention[1:], start=1):
+        steps, heads, rows, columns = layer.weights[0, 0].shape
+        past = torch.from_numpy(decoding.coverage(number))
+        past = past.reshape(1, 1, steps, 2 * heads, rows * columns)
         with torch.no_grad():
-            taken_off = phi(seen, torch.zeros(1, rows, columns, dtype=torch.bool))
+            term = phi(past, torch.zeros(1, rows, columns, dtype=torch.bool))
         np.testing.assert_allclose(
-            layer.correction.ravel(), taken_off.numpy().ravel(), atol=1e-4, rtol=1e-4
+            layer.refinement.ravel(), term.numpy().ravel(), atol=1e-4, rtol=1e-4
         )
-        expected = layer.before * np.exp(-layer.correction)
-        expected /= expected.sum(axis=(2, 3), keepdims=True)
-        np.testing.assert_allclose(layer.after, expected, atol=1e-5)
-    first = looking.layers[0]
-    assert (first.is_refined, first.coverage, first.correction) == (False, None, None)
-    np.testing.assert_array_equal(first.before, first.after)
+        expected = layer.raw_weights * np.exp(-layer.refinement)
+        expected /= expected.sum(axis=(-2, -1), keepdims=True)
+        np.testing.assert_allclose(layer.weights, expected, atol=1e-5)
+    first = decoding.attention[0]
+    assert (first.is_refined, decoding.coverage(0)) == (False, None)
+    np.testing.assert_array_equal(first.raw_weights, first.weights)
 
 
-def test_both_engines_tell_the_same(tiny_folder):
+def test_runtimes_agree(tiny_folder):
     one, other = (
-        look(load_runtime(tiny_folder, engine), image(), TOKENS) for engine in ("onnx", "pytorch")
+        force_decode(load_runtime(tiny_folder, engine), image(), TOKENS)
+        for engine in ("onnx", "pytorch")
     )
     np.testing.assert_allclose(one.probability, other.probability, atol=1e-4)
     assert (one.tokens, one.preferred) == (other.tokens, other.preferred)
-    for ours, theirs in zip(one.layers, other.layers, strict=True):
-        for kind in ("before", "after", "coverage", "correction"):
+    for ours, theirs in zip(one.attention, other.attention, strict=True):
+        for kind in ("weights", "raw_weights", "refinement"):
             a, b = getattr(ours, kind), getattr(theirs, kind)
             assert (a is None) == (b is None), kind
             if a is not None:
@@ -99,71 +101,75 @@ def test_both_engines_tell_the_same(tiny_folder):
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_probabilities_are_those_of_the_search(tiny_folder, direction):
+def test_probabilities_are_those_of_single_steps(tiny_folder, direction):
     runtime = load_runtime(tiny_folder)
-    looking = look(runtime, image(), TOKENS, direction)
-    words, written = runtime.vocabulary, TOKENS if direction == "forward" else TOKENS[::-1]
-    assert looking.tokens == written
+    decoding = force_decode(runtime, image(), TOKENS, direction)
+    vocabulary = runtime.vocabulary
+    ordered = TOKENS if direction == "forward" else TOKENS[::-1]
+    assert decoding.tokens == ordered
     step_model = runtime.encode([image()])
-    state, last = step_model.start(), words.sos if direction == "forward" else words.eos
+    state = step_model.start()
+    last = vocabulary.sos if direction == "forward" else vocabulary.eos
     for token, probability, preferred in zip(
-        written, looking.probability, looking.preferred, strict=True
+        ordered, decoding.probability, decoding.preferred, strict=True
     ):
         scores, state = step_model.step(np.array([[[last]]]), state)
-        last = words.index(token)
+        last = vocabulary.index(token)
         assert probability == pytest.approx(np.exp(scores[0, 0, 0, last]), abs=1e-4)
         best = int(scores[0, 0, 0].argmax())
-        assert preferred == (words.decode([best])[0] if best > words.eos else "")
+        assert preferred == (vocabulary.decode([best])[0] if best > vocabulary.eos else "")
 
 
-def test_maps_lie_on_the_image(tiny_folder):
-    looking = look(load_runtime(tiny_folder), image(), TOKENS)
-    for layer in looking.layers:
-        tokens, _, rows, columns = layer.after.shape
+def test_maps_cover_the_image(tiny_folder):
+    decoding = force_decode(load_runtime(tiny_folder), image(), TOKENS)
+    for layer in decoding.attention:
+        tokens, _, rows, columns = layer.weights[0, 0].shape
         assert tokens == len(TOKENS)
-        assert looking.image.shape == (16 * rows, 16 * columns)
-        assert layer.after.sum(axis=(2, 3)) == pytest.approx(1, abs=1e-4)
+        assert decoding.image.shape == (16 * rows, 16 * columns)
+        assert layer.weights.sum(axis=(-2, -1)) == pytest.approx(1, abs=1e-4)
 
 
-def test_what_a_model_cannot_write_is_refused(tiny_folder):
+def test_invalid_tokens_and_directions_raise_errors(tiny_folder):
     runtime = load_runtime(tiny_folder)
     with pytest.raises(PosformerError, match=r"mine: \\sum \(token 2\) is not in the vocabulary"):
-        look(runtime, image(), ["x", r"\sum"], name="mine")
-    with pytest.raises(PosformerError, match="no symbols"):
-        look(runtime, image(), [])
+        force_decode(runtime, image(), ["x", r"\sum"], name="mine")
+    with pytest.raises(PosformerError, match="no tokens"):
+        force_decode(runtime, image(), [])
     config = tiny_config()
     one_way = replace(config, decoder=replace(config.decoder, directions="forward"))
     with pytest.raises(PosformerError, match="left to right only"):
-        look(PyTorchRuntime(tiny_model(1, one_way)), image(), TOKENS, "backward")
+        force_decode(PyTorchRuntime(tiny_model(1, one_way)), image(), TOKENS, "backward")
 
 
-# Images
+# Figures
 
 
-def test_heat_colours_where_it_is_and_leaves_the_rest_pale():
+def test_overlay_colors_hot_cells_and_darkens_their_ink():
     ink = np.zeros((32, 64), np.uint8)
-    ink[12:20] = 255  # a bar all along
+    ink[12:20] = 255  # a horizontal bar
     heat = np.zeros((2, 4))
     heat[:, 0] = 1
-    drawn = heat_over(ink, heat, (256, 128)).astype(int)
-    red, _, blue = drawn[8, 8]
+    pixels = overlay(ink, heat, (256, 128)).astype(int)
+    middle = len(pixels) // 2
+    red, _, blue = pixels[8, 8]
     assert red > blue + 60
-    assert drawn[8, -8].tolist() == [255, 255, 255]
-    assert drawn[64, 8].mean() < drawn[64, -8].mean() - 60, "ink is dark where it is looked at"
+    assert pixels[8, -8].tolist() == [255, 255, 255]
+    assert pixels[middle, 8].mean() < pixels[middle, -8].mean() - 60
 
 
-def test_the_colour_bar_gets_darker_all_along():
-    light = colour_bar(64, 4)[0].astype(float) @ [0.3, 0.6, 0.1]
-    assert light[0] == 255
-    assert (np.diff(light) <= 0).all() and light[-1] < 80
+def test_hotter_cells_are_darker():
+    pixels = overlay(np.zeros((16, 16 * 64), np.uint8), np.linspace(0, 1, 64)[None], (400, 20))
+    light = pixels[10].astype(float) @ [0.3, 0.6, 0.1]
+    assert light[0] == 255 and light[-1] < 80
+    assert (np.diff(light) <= 1e-6).all()
 
 
-def test_long_lines_are_broken():
-    words = [Word(r"\frac", (0, 0, 0))] * 6
-    width = 3 * text_width(r"\frac", 20) + 20
-    assert words_height(words, 20, 10_000) == line_height(20)
-    assert words_height(words, 20, width) == 2 * line_height(20)
-    assert words_height(words, 20, 1) == 6 * line_height(20)
+def test_long_lines_of_tokens_are_wrapped():
+    tokens = [ColoredToken(r"\frac", "black")] * 6
+    for width, lines in ((10_000, 1), (220, 2), (1, 6)):
+        wrapped, height = token_lines(tokens, width, 20)
+        assert (len(wrapped), height) == (lines, lines * 30)
+        assert [token for line in wrapped for token in line] == tokens
 
 
 # The folder
@@ -175,7 +181,7 @@ def formula() -> Path:
     return Path(__file__).parents[2] / "examples" / "pythagoras.png"
 
 
-def test_everything_is_written_and_shown(tiny_folder, formula, tmp_path):
+def test_page_shows_all_files(tiny_folder, formula, tmp_path):
     found = explain(formula, tmp_path / "out", model=tiny_folder, latex=r"x^2+\frac{a}{1}")
     assert (found.latex, found.notes) == ((r"x^{2}+\frac{a}{1}",), ())
     text = found.page.read_text(encoding="utf-8")
@@ -183,48 +189,48 @@ def test_everything_is_written_and_shown(tiny_folder, formula, tmp_path):
     assert {"attention.gif", "overview.png", "attention.npz", "symbols/012.png"} <= named
     assert all((tmp_path / "out" / name).is_file() for name in named)
     assert len(list((tmp_path / "out" / "symbols").iterdir())) == len(TOKENS)
-    with Image.open(tmp_path / "out" / "attention.gif") as moving:
-        assert moving.n_frames == len(TOKENS)
-    with np.load(tmp_path / "out" / "attention.npz") as numbers:
-        assert tuple(numbers["tokens"]) == TOKENS
-        assert tuple(numbers["left_out"]) == STRUCTURE
-        assert numbers["coverage_3"].shape[1] == 2 * numbers["after_3"].shape[1]
-        assert {"before_1", "after_1", "correction_2"} <= set(numbers)
-        assert "coverage_1" not in numbers
+    with Image.open(tmp_path / "out" / "attention.gif") as animation:
+        assert animation.n_frames == len(TOKENS)
+    with np.load(tmp_path / "out" / "attention.npz") as arrays:
+        assert tuple(arrays["tokens"]) == TOKENS
+        assert tuple(arrays["left_out"]) == STRUCTURE
+        assert arrays["coverage_3"].shape[1] == 2 * arrays["after_3"].shape[1]
+        assert {"before_1", "after_1", "correction_2"} <= set(arrays)
+        assert "coverage_1" not in arrays
 
 
-def test_an_earlier_explanation_is_replaced(tiny_folder, formula, tmp_path):
+def test_files_of_an_earlier_call_are_replaced(tiny_folder, formula, tmp_path):
     for latex in ("x+1+a", "x"):
         explain(formula, tmp_path / "out", model=tiny_folder, latex=latex)
     assert [file.name for file in (tmp_path / "out" / "symbols").iterdir()] == ["001.png"]
 
 
-def test_two_models_write_the_same_side_by_side(tiny_folder, formula, tmp_path):
+def test_two_models_decode_the_same_tokens(tiny_folder, formula, tmp_path):
     config = with_refinement(None)
     other = replace(config, image=replace(config.image, scale=0.5))
     export_model(tiny_model(5, other), tmp_path / "bttr")
     found = explain(formula, tmp_path / "out", model=tiny_folder, against=tmp_path / "bttr")
-    (section,) = found.sections
-    one, two = section.lookings
+    (formula_files,) = found.formulas
+    one, two = formula_files.decodings
     assert one.tokens == two.tokens
     assert one.image.size > two.image.size
     assert (one.model, two.model) == ("tiny", "bttr")
-    assert section.readings[0] == section.written
+    assert formula_files.predictions[0] == formula_files.latex
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert {"overview-against.png", "attention-against.npz"} <= names
 
 
-def test_formulas_below_each_other_are_shown_one_by_one(tiny_folder, formula, tmp_path):
+def test_each_line_of_a_page_has_its_own_folder(tiny_folder, formula, tmp_path):
     line = cv2.imread(str(formula), 0)
     page = np.concatenate([line, np.zeros((80, line.shape[1]), np.uint8), line])
     cv2.imwrite(str(tmp_path / "two.png"), page)
     found = explain(tmp_path / "two.png", tmp_path / "out", model=tiny_folder)
-    assert [section.place for section in found.sections] == ["formula-1/", "formula-2/"]
+    assert [one.folder for one in found.formulas] == ["formula-1/", "formula-2/"]
     assert (tmp_path / "out" / "formula-2" / "attention.gif").is_file()
 
 
 def stripped(folder: Path, output: Path, kinds: tuple[str, ...], weights: bool) -> ModelFolder:
-    """A model folder whose decoder does not give some kinds of outputs."""
+    """Return a model folder whose decoder lacks some outputs."""
     known = open_folder(folder)
     decoder = onnx.load(folder / DECODER)
     for value in list(decoder.graph.output):
@@ -237,29 +243,29 @@ def stripped(folder: Path, output: Path, kinds: tuple[str, ...], weights: bool) 
     return write_folder(output, known.config, known.vocabulary, files, {})
 
 
-def test_older_folders_are_looked_into_with_pytorch(tiny_folder, formula, tmp_path):
+def test_pytorch_is_used_for_older_model_folders(tiny_folder, formula, tmp_path):
     old = stripped(tiny_folder, tmp_path / "old", ("raw_attention", "correction"), weights=True)
     found = explain(formula, tmp_path / "out", model=old.path, latex="x+1")
     assert found.notes == ()
-    assert found.sections[0].lookings[0].knows_before
+    assert found.formulas[0].decodings[0].has_raw_weights
 
 
-def test_what_older_folders_tell_is_shown_where_there_is_nothing_more(
+def test_older_model_folders_without_weights_show_the_final_attention(
     tiny_folder, formula, tmp_path
 ):
     old = stripped(tiny_folder, tmp_path / "old", ("raw_attention", "correction"), weights=False)
     found = explain(formula, tmp_path / "out", model=old.path, latex="x+1")
     (note,) = found.notes
-    assert note.startswith("old: its decoder.onnx tells attention after correction only")
+    assert note.startswith("old: its decoder.onnx has attention weights after refinement only")
     assert note in found.page.read_text(encoding="utf-8")
     assert (tmp_path / "out" / "attention.gif").is_file()
 
 
-def test_a_model_that_does_not_tell_still_shows_what_it_read(tiny_folder, formula, tmp_path):
+def test_model_without_attention_maps_shows_its_prediction(tiny_folder, formula, tmp_path):
     kinds = ("attention", "raw_attention", "correction")
     silent = stripped(tiny_folder, tmp_path / "silent", kinds, weights=False)
     found = explain(formula, tmp_path / "out", model=silent.path, latex="x+1")
-    assert "does not tell where it looks" in found.notes[0]
+    assert "no attention maps" in found.notes[0]
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert "image.png" in names and "attention.gif" not in names
     assert "<td><code>x</code>" in found.page.read_text(encoding="utf-8")
@@ -281,11 +287,11 @@ def test_explain_command(tiny_folder, formula, tmp_path):
         "--latex", "x^2", "--direction", "backward",
     )  # fmt: skip
     assert (code, output) == (0, "x^{2}\n")
-    with np.load(tmp_path / "out" / "attention.npz") as numbers:
-        assert list(numbers["tokens"]) == ["}", "2", "{", "^", "x"]
+    with np.load(tmp_path / "out" / "attention.npz") as arrays:
+        assert list(arrays["tokens"]) == ["}", "2", "{", "^", "x"]
 
 
-def test_a_checkpoint_can_be_looked_into_as_well(tiny_folder, formula, tmp_path):
+def test_explain_a_checkpoint(tiny_folder, formula, tmp_path):
     model = load_model(tiny_folder)
     config = {"name": "tiny", "model": model.config.to_dict()}
     words = list(model.vocabulary.tokens)
@@ -295,4 +301,4 @@ def test_a_checkpoint_can_be_looked_into_as_well(tiny_folder, formula, tmp_path)
         tmp_path / "last.ckpt",
     )
     found = explain(formula, tmp_path / "out", model=tmp_path / "last.ckpt", latex="x")
-    assert found.sections[0].lookings[0].knows_before
+    assert found.formulas[0].decodings[0].has_raw_weights

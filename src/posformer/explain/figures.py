@@ -1,310 +1,296 @@
-"""Images of where a model looked: a sheet for each symbol, one for all, a moving one."""
+"""Figures of attention maps: one sheet per token, an overview, and an animation."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import cv2
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from PIL import Image
 
-from posformer.explain.attention_maps import LayerLook, Looking
-from posformer.explain.heatmap import INK, PAPER, colour_bar, heat_over
-from posformer.explain.lettering import (
-    Colour,
-    Word,
-    line_height,
-    text_width,
-    words_height,
-    write,
-    write_words,
-)
+from posformer.explain.forced_decoding import ForcedDecoding
 from posformer.latex import is_structure
+from posformer.plotting import ColoredToken, canvas, draw_tokens, figure_pixels, token_lines
 
-__all__ = ["animate", "draw_frames", "draw_overview", "draw_symbols", "in_few_colours"]
+__all__ = ["draw_frames", "draw_overview", "draw_sheets", "overlay", "save_animation"]
 
-_MARGIN, _GAP = 16, 12
-_LATEX, _SMALL = 20, 13  # sizes of letters
-_WIDE, _HIGH = 600, 240  # most pixels of the largest panel
-_NARROW = 440  # the same where two models stand side by side
-_PANEL_WIDE, _PANEL_HIGH = 260, 180  # where all layers of a model are shown
-_THUMB_WIDE, _THUMB_HIGH = 190, 110  # where all symbols are shown
+# Lightness falls steadily: readable in gray and with every kind of color vision. Few steps keep
+# animations small.
+_COLORMAP = LinearSegmentedColormap.from_list(
+    "attention", ["#ffffff", "#fff0b2", "#fecc5c", "#fd8d3c", "#e33026", "#9e0030"], N=14
+)
+_INK, _GRAY, _PALE, _ACCENT, _WRONG = "#21212c", "#6b6b78", "#c0c0ca", "#9e0030", "#b2182b"
+_MARGIN, _GAP = 16, 12  # points, as all lengths below
+_CAPTION = 16  # height of a caption
+_TOKENS, _TEXT = 15, 10  # font sizes
+_FRAME_SIZE, _NARROW_FRAME_SIZE = (600, 240), (440, 240)  # bounds of the largest panel
+_SHEET_SIZE = (260, 180)
+_OVERVIEW_SIZE = (190, 110)
+_PIXELS_PER_POINT = 1.4
+_ANIMATION_COLORS = 96
+_STEP_MS, _LAST_STEP_MS = 700, 2500
 
-_GREY: Colour = (120, 120, 132)
-_PALE: Colour = (200, 200, 208)
-_ACCENT: Colour = (158, 0, 48)
-_WRONG: Colour = (190, 30, 30)
-_RULE: Colour = (226, 226, 232)
-
-_COLOURS = 255  # of a file; one more stays free for what does not change between frames
-_SECONDS, _LAST_SECONDS = 0.7, 2.5  # that a symbol is shown
+_Maps = list[tuple[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
-class _Maps:
-    """What is drawn of a layer, mean over its heads, from 0 to 1; float (tokens, rows, columns)."""
-
-    title: str
-    after: np.ndarray
-    before: np.ndarray | None  # None in a layer without refinement, or where it is not told
-    coverage: np.ndarray | None
-    taken_off: np.ndarray | None
-
-    @property
-    def panels(self) -> list[tuple[str, np.ndarray]]:
-        """Names and maps of all there is, in the order in which it comes about."""
-        if self.before is None:
-            return [("attention", self.after)]
-        panels = [("before correction", self.before)]
-        if self.coverage is not None and self.taken_off is not None:
-            panels += [("coverage", self.coverage), ("taken off", self.taken_off)]
-        return [*panels, ("after correction", self.after)]
-
-    @property
-    def main_panels(self) -> list[tuple[str, np.ndarray]]:
-        """The same without what only the curious want to see."""
-        return [panel for panel in self.panels if panel[1] is not self.taken_off]
+class _Panel:
+    left: float
+    top: float
+    size: tuple[float, float]
+    pixels: np.ndarray
+    caption: str
 
 
-def _maps(looking: Looking) -> list[_Maps]:
-    return [
-        _layer_maps(layer, f"layer {number} of {len(looking.layers)}")
-        for number, layer in enumerate(looking.layers, start=1)
-    ]
+@dataclass(frozen=True)
+class _Block:
+    """Panels of one model for one token; positions are relative to the block."""
+
+    size: tuple[float, float]
+    panels: list[_Panel]
 
 
-def _layer_maps(layer: LayerLook, title: str) -> _Maps:
-    after = layer.after.mean(axis=1)
-    before = layer.before.mean(axis=1) if layer.is_refined and layer.before is not None else None
-    # One scale for both, so that what correction changes can be seen.
-    peak = after.max(axis=(1, 2), keepdims=True)
-    if before is not None:
-        peak = np.maximum(peak, before.max(axis=(1, 2), keepdims=True))
-        before = before / peak
-    coverage = taken_off = None
-    if layer.coverage is not None and layer.correction is not None:
-        coverage = layer.coverage.mean(axis=1)
-        coverage = coverage / max(float(coverage.max()), 1e-9)
-        # Softmax does not see what is taken off everywhere.
-        correction = layer.correction.mean(axis=1)
-        taken_off = correction - correction.min(axis=(1, 2), keepdims=True)
-        taken_off = taken_off / max(float(taken_off.max()), 1e-9)
-    return _Maps(title, after / peak, before, coverage, taken_off)
+def overlay(image: np.ndarray, heat: np.ndarray, size: tuple[float, float]) -> np.ndarray:
+    """Color the cells of an image and draw its ink on top.
+
+    Args:
+        image: uint8 (height, width), white ink on black, full cells.
+        heat: float (rows, columns), 0 to 1 for each cell.
+        size: Width and height of the figure's panel in points.
+
+    Returns:
+        uint8 (pixels, pixels, 3), somewhat more pixels than the panel has points.
+    """
+    pixels_wide, pixels_high = (max(1, round(_PIXELS_PER_POINT * side)) for side in size)
+    shape = (pixels_wide, pixels_high)
+    smooth = cv2.resize(heat.astype(np.float32), shape, interpolation=cv2.INTER_CUBIC).clip(0, 1)
+    kernel = cv2.INTER_AREA if pixels_wide < image.shape[1] else cv2.INTER_CUBIC
+    ink = cv2.resize(image, shape, interpolation=kernel).astype(np.float32) / 255
+    ink = np.clip(2 * ink - 0.4, 0, 1) * (0.4 + 0.6 * np.sqrt(smooth))  # darker where it is hot
+    pixels = _COLORMAP(smooth)[..., :3] * (1 - ink[..., None]) + 0.13 * ink[..., None]
+    return np.rint(255 * pixels).astype(np.uint8)
 
 
-# The whole
-
-
-def draw_overview(looking: Looking) -> Image.Image:
-    """All symbols below each other, a column for each layer before and after correction."""
+def draw_overview(decoding: ForcedDecoding) -> Figure:
+    """Return a figure with a row for each token and columns for each layer."""
     columns = [
-        ("" if number else layer.title, name, maps)
-        for layer in _maps(looking)
-        for number, (name, maps) in enumerate(layer.main_panels)
+        (f"layer {number}" if place == 0 else "", name, maps)
+        for number, layer in enumerate(_layer_maps(decoding), start=1)
+        for place, (name, maps) in enumerate(layer)
+        if name != "refinement term"
     ]
-    width, height = _fitted(looking, _THUMB_WIDE, _THUMB_HIGH)
-    labels = max(text_width(token, _LATEX) for token in looking.tokens) + 44
-    head, pitch = 2 * line_height(_SMALL), height + 10
+    width, height = _fitted(decoding, _OVERVIEW_SIZE)
+    left = _MARGIN + max(70, 0.6 * _TOKENS * max(map(len, decoding.tokens)) + 12)
+    top, pitch = _MARGIN + 2 * _CAPTION, height + 10
     size = (
-        2 * _MARGIN + labels + (width + _GAP) * len(columns),
-        2 * _MARGIN + head + pitch * len(looking.tokens) + _foot_height(),
+        left + _MARGIN + (width + _GAP) * len(columns) - _GAP,
+        top + pitch * len(decoding.tokens) + 2 * _CAPTION + _MARGIN,
     )
-    sheet = Image.new("RGB", size, PAPER)
+    figure, axes = canvas(*size)
     for number, (title, name, maps) in enumerate(columns):
-        left = _MARGIN + labels + number * (width + _GAP)
-        write(sheet, (left, _MARGIN + 8), title, _SMALL, INK)
-        write(sheet, (left, _MARGIN + 8 + line_height(_SMALL)), name, _SMALL, _GREY)
-        for row in range(len(looking.tokens)):
-            panel = Image.fromarray(heat_over(looking.image, maps[row], (width, height)))
-            sheet.paste(_framed(panel), (left, _MARGIN + head + row * pitch))
-    for row, token in enumerate(looking.tokens):
-        middle = _MARGIN + head + row * pitch + height // 2
-        structure = looking.left_out[row]
-        write(sheet, (_MARGIN, middle), token, _LATEX, _GREY if structure else INK)
-        note = "not counted" if structure else f"{looking.probability[row]:.2f}"
-        write(sheet, (_MARGIN, middle + 20), note, 10, _GREY)
-    _write_foot(sheet, size[1] - _MARGIN - _foot_height())
-    return sheet
+        x = left + number * (width + _GAP)
+        _write(axes, x, _MARGIN + 0.5 * _CAPTION, title, weight="bold")
+        _write(axes, x, _MARGIN + 1.4 * _CAPTION, name, _GRAY)
+        for step, heat in enumerate(maps):
+            pixels = overlay(decoding.image, heat, (width, height))
+            _draw_panel(axes, _Panel(x, top + step * pitch, (width, height), pixels, ""))
+    for step, token in enumerate(decoding.tokens):
+        middle = top + step * pitch + height / 2
+        excluded = decoding.excluded[step]
+        colored = ColoredToken(token, _GRAY if excluded else _INK)
+        draw_tokens(axes, _MARGIN, middle - 20, [[colored]], _TOKENS)
+        note = "not counted" if excluded else f"p = {decoding.probability[step]:.2f}"
+        _write(axes, _MARGIN, middle + 11, note, _GRAY)
+    _draw_colorbar(axes, size[1])
+    return figure
 
 
-# One symbol
+def draw_sheets(decodings: Sequence[ForcedDecoding]) -> Iterator[Figure]:
+    """Yield for each token a figure with all layers of one or more models."""
+    layers = [_layer_maps(decoding) for decoding in decodings]
+    for step in range(len(decodings[0].tokens)):
+        blocks = [_sheet_block(*one, step) for one in zip(decodings, layers, strict=True)]
+        yield _page(decodings, blocks, step, stacked=True)
 
 
-def draw_symbols(lookings: Sequence[Looking]) -> Iterator[Image.Image]:
-    """For each symbol all layers of one or more models while they write it."""
-    maps = [_maps(looking) for looking in lookings]
-    for place in range(len(lookings[0].tokens)):
-        blocks = [
-            _symbol_block(one, layers, place) for one, layers in zip(lookings, maps, strict=True)
-        ]
-        yield _page(lookings[0], place, [_stacked(blocks)])
+def draw_frames(decodings: Sequence[ForcedDecoding]) -> Iterator[Figure]:
+    """Yield for each token a figure with the last layer of one or more models side by side."""
+    bounds = _FRAME_SIZE if len(decodings) == 1 else _NARROW_FRAME_SIZE
+    last = [(one, _layer_maps(one)[-1]) for one in decodings]
+    for step in range(len(decodings[0].tokens)):
+        blocks = [_frame_block(*one, step, bounds, len(one[0].attention)) for one in last]
+        yield _page(decodings, blocks, step, stacked=False, dpi=72)
 
 
-def _symbol_block(looking: Looking, layers: Sequence[_Maps], place: int) -> Image.Image:
-    """A row for each layer of a model."""
-    across = max(len(layer.panels) for layer in layers)
-    width, height = _fitted(looking, _PANEL_WIDE, _PANEL_HIGH)
-    pitch = height + line_height(_SMALL) + _GAP
-    top = line_height(_SMALL) + 4
-    block = Image.new("RGB", ((width + _GAP) * across - _GAP, top + pitch * len(layers)), PAPER)
-    _write_verdict(block, looking, place)
-    for row, layer in enumerate(layers):
-        for number, (name, maps) in enumerate(layer.panels):
-            caption = name if number else f"{layer.title}: {name}"
-            panel = _captioned(looking, maps[place], (width, height), caption)
-            block.paste(panel, (number * (width + _GAP), top + row * pitch))
-    return block
-
-
-def _stacked(blocks: Sequence[Image.Image]) -> Image.Image:
-    width = max(block.width for block in blocks)
-    stack = Image.new("RGB", (width, sum(block.height + _GAP for block in blocks)), PAPER)
-    top = 0
-    for block in blocks:
-        stack.paste(block, (0, top))
-        top += block.height + _GAP
-    return stack
-
-
-def _write_verdict(block: Image.Image, looking: Looking, place: int) -> None:
-    """The model, how likely it found the symbol, and what it would rather have written."""
-    said = f"{looking.model}: {looking.probability[place]:.0%}"
-    write(block, (0, 9), said, _SMALL, INK)
-    rather = looking.preferred[place]
-    if rather != looking.tokens[place]:
-        text = f"would write  {rather or 'the end'}"
-        write(block, (text_width(said, _SMALL) + 14, 9), text, _SMALL, _WRONG)
-    elif looking.left_out[place]:
-        text = "structure symbol: does not count as coverage"
-        write(block, (text_width(said, _SMALL) + 14, 9), text, _SMALL, _GREY)
-
-
-def _page(looking: Looking, place: int, blocks: Sequence[Image.Image]) -> Image.Image:
-    """Blocks side by side below what is written so far, above the legend."""
-    width = sum(block.width for block in blocks) + 2 * _GAP * (len(blocks) - 1)
-    height = max(block.height for block in blocks)
-    words = _text(looking, place)
-    head = words_height(words, _LATEX, width) + 10
-    page = Image.new(
-        "RGB", (width + 2 * _MARGIN, 2 * _MARGIN + head + height + _foot_height()), PAPER
+def save_animation(frames: Iterator[Figure], path: Path) -> None:
+    """Save figures of equal size as an animated GIF."""
+    pixels = [figure_pixels(figure) for figure in frames]
+    height, width = pixels[0].shape[:2]
+    # One palette for all frames: unchanged regions then cost nothing.
+    stack = Image.fromarray(np.concatenate(pixels)).quantize(_ANIMATION_COLORS)
+    first, *others = (
+        stack.crop((0, top, width, top + height)) for top in range(0, stack.height, height)
     )
-    write_words(page, (_MARGIN, _MARGIN - 6), words, _LATEX, width)
-    left = _MARGIN
-    for block in blocks:
-        page.paste(block, (left, _MARGIN + head))
-        left += block.width + 2 * _GAP
-    _write_foot(page, page.height - _MARGIN - _foot_height() + 10)
-    return page
+    times = [_STEP_MS] * len(others) + [_LAST_STEP_MS]
+    first.save(path, save_all=True, append_images=others, duration=times, loop=0)
 
 
-def _text(looking: Looking, place: int) -> list[Word]:
-    """The tokens from left to right: written ones dark, the present one marked, the rest pale."""
-    words = []
-    for number, token in enumerate(looking.tokens):
-        if number == place:
-            words.append(Word(token, PAPER, _GREY if is_structure(token) else _ACCENT))
-        else:
-            words.append(Word(token, INK if number < place else _PALE))
-    return words if looking.direction == "forward" else words[::-1]
-
-
-# In motion
-
-
-def draw_frames(lookings: Sequence[Looking]) -> list[Image.Image]:
-    """An image for each symbol: the last layer of one or more models, and what corrected it."""
-    wide = _WIDE if len(lookings) == 1 else _NARROW
-    maps = [_maps(looking)[-1] for looking in lookings]
-    return [
-        _page(
-            lookings[0],
-            place,
+def _layer_maps(decoding: ForcedDecoding) -> list[_Maps]:
+    """Return for each layer the named maps, mean over heads, float (tokens, rows, columns)."""
+    found: list[_Maps] = []
+    for number, layer in enumerate(decoding.attention):
+        weights = layer.mean_weights()[0, 0]
+        peak = weights.max(axis=(1, 2), keepdims=True)
+        covered = decoding.coverage(number)
+        if covered is None or layer.raw_weights is None or layer.refinement is None:
+            found.append([("attention", weights / peak)])
+            continue
+        raw = layer.raw_weights[0, 0].mean(axis=1)
+        # The same scale before and after refinement, so that the difference is visible.
+        peak = np.maximum(peak, raw.max(axis=(1, 2), keepdims=True))
+        # Softmax ignores what is subtracted from all cells.
+        term = layer.refinement[0, 0].mean(axis=1)
+        term = term - term.min(axis=(1, 2), keepdims=True)
+        found.append(
             [
-                _motion_block(one, last, place, wide)
-                for one, last in zip(lookings, maps, strict=True)
-            ],
+                ("before refinement", raw / peak),
+                ("coverage", _normalized(covered.mean(axis=1))),
+                ("refinement term", _normalized(term)),
+                ("after refinement", weights / peak),
+            ]
         )
-        for place in range(len(lookings[0].tokens))
+    return found
+
+
+def _normalized(maps: np.ndarray) -> np.ndarray:
+    return np.asarray(maps / max(float(maps.max()), 1e-9))
+
+
+def _sheet_block(decoding: ForcedDecoding, layers: Sequence[_Maps], step: int) -> _Block:
+    """Return a row of panels for each layer."""
+    width, height = _fitted(decoding, _SHEET_SIZE)
+    pitch = height + _CAPTION + _GAP
+    panels = [
+        _Panel(
+            column * (width + _GAP),
+            row * pitch,
+            (width, height),
+            overlay(decoding.image, maps[step], (width, height)),
+            name if column else f"layer {row + 1}: {name}",
+        )
+        for row, layer in enumerate(layers)
+        for column, (name, maps) in enumerate(layer)
     ]
+    columns = max(len(layer) for layer in layers)
+    return _Block((columns * (width + _GAP) - _GAP, pitch * len(layers)), panels)
 
 
-def _motion_block(looking: Looking, layer: _Maps, place: int, wide: int) -> Image.Image:
-    """The weights used, large; below them, small, those before correction and the coverage."""
-    width, height = _fitted(looking, wide, _HIGH)
-    half, half_height = (width - _GAP) // 2, height * ((width - _GAP) // 2) // width
-    *small, (name, maps) = layer.main_panels
-    top, caption = line_height(_SMALL) + 4, line_height(_SMALL)
-    below = half_height + caption + _GAP if small else 0
-    block = Image.new("RGB", (width, top + height + caption + below), PAPER)
-    _write_verdict(block, looking, place)
-    block.paste(
-        _captioned(looking, maps[place], (width, height), f"{layer.title}: {name}"), (0, top)
-    )
-    for number, (name, maps) in enumerate(small):
-        panel = _captioned(looking, maps[place], (half, half_height), name)
-        block.paste(panel, (number * (half + _GAP), top + height + caption + _GAP))
-    return block
+def _frame_block(
+    decoding: ForcedDecoding, layer: _Maps, step: int, bounds: tuple[int, int], number: int
+) -> _Block:
+    """Return a large panel of the weights, above small ones of raw weights and coverage."""
+    width, height = _fitted(decoding, bounds)
+    *small, (name, maps) = [one for one in layer if one[0] != "refinement term"]
+    pixels = overlay(decoding.image, maps[step], (width, height))
+    panels = [_Panel(0, 0, (width, height), pixels, f"layer {number}: {name}")]
+    half = ((width - _GAP) / 2, height * (width - _GAP) / 2 / width)
+    top = height + _CAPTION + _GAP
+    for place, (name, maps) in enumerate(small):
+        pixels = overlay(decoding.image, maps[step], half)
+        panels.append(_Panel(place * (half[0] + _GAP), top, half, pixels, name))
+    return _Block((width, top + (half[1] + _CAPTION + _GAP if small else 0)), panels)
 
 
-def animate(frames: Sequence[Image.Image]) -> tuple[list[Image.Image], list[int]]:
-    """Frames in one set of colours, and the milliseconds that each is shown."""
-    times = [round(1000 * _SECONDS)] * (len(frames) - 1) + [round(1000 * _LAST_SECONDS)]
-    return in_few_colours(frames), times
+def _page(
+    decodings: Sequence[ForcedDecoding],
+    blocks: Sequence[_Block],
+    step: int,
+    *,
+    stacked: bool,
+    dpi: int = 100,
+) -> Figure:
+    """Draw the tokens with the current one marked, the blocks, and the color scale."""
+    widths, heights = zip(*(block.size for block in blocks), strict=True)
+    width = max(widths) if stacked else sum(widths) + 2 * _GAP * (len(blocks) - 1)
+    width = max(width, 300)  # room for the color scale
+    lines, text_height = token_lines(_colored_tokens(decodings[0], step), width, _TOKENS)
+    top = _MARGIN + text_height + 8
+    below = sum(heights) + _CAPTION * len(blocks) if stacked else max(heights) + _CAPTION
+    size = width + 2 * _MARGIN, top + below + _CAPTION + _MARGIN
+    figure, axes = canvas(*size, dpi=dpi)
+    draw_tokens(axes, _MARGIN, _MARGIN - 4, lines, _TOKENS)
+    left: float = _MARGIN
+    for decoding, block in zip(decodings, blocks, strict=True):
+        _write_prediction(axes, left, top + 0.5 * _CAPTION, decoding, step)
+        for panel in block.panels:
+            _draw_panel(axes, panel, left, top + _CAPTION)
+        if stacked:
+            top += block.size[1] + _CAPTION
+        else:
+            left += block.size[0] + 2 * _GAP
+    _draw_colorbar(axes, size[1])
+    return figure
 
 
-def in_few_colours(images: Sequence[Image.Image]) -> list[Image.Image]:
-    """RGB images of one width in the colours that occur most; others take the nearest."""
-    joined = np.concatenate([np.asarray(image) for image in images])
-    packed = joined.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
-    found, inverse, counts = np.unique(packed, return_inverse=True, return_counts=True)
-    colours = np.stack([found >> 16, found >> 8 & 255, found & 255], axis=1).astype(np.int32)
-    kept = colours[np.argsort(-counts, kind="stable")[:_COLOURS]]
-    nearest = np.array([np.abs(kept - colour).sum(axis=1).argmin() for colour in colours])
-    reduced = nearest.astype(np.uint8)[inverse].reshape(packed.shape)
-    heights = np.cumsum([image.height for image in images])[:-1]
-    return [_with_palette(part, kept) for part in np.split(reduced, heights)]
+def _colored_tokens(decoding: ForcedDecoding, step: int) -> list[ColoredToken]:
+    """Return the tokens from left to right: decoded ones dark, the current one marked."""
+    tokens = [
+        ColoredToken(token, _INK if number < step else _PALE)
+        for number, token in enumerate(decoding.tokens)
+    ]
+    current = decoding.tokens[step]
+    tokens[step] = ColoredToken(current, "white", _GRAY if is_structure(current) else _ACCENT)
+    return tokens if decoding.direction == "forward" else tokens[::-1]
 
 
-def _with_palette(numbers: np.ndarray, colours: np.ndarray) -> Image.Image:
-    image = Image.fromarray(numbers)  # a palette makes it one of palette colours
-    image.putpalette(colours.astype(np.uint8).tobytes())
-    return image
+def _write_prediction(
+    axes: Any, left: float, middle: float, decoding: ForcedDecoding, step: int
+) -> None:
+    """Write the model, the token's probability, and the token the model prefers."""
+    text = f"{decoding.model}: p = {decoding.probability[step]:.2f}"
+    preferred, color = decoding.preferred[step], _INK
+    if preferred != decoding.tokens[step]:
+        text, color = f"{text}, prefers {preferred or 'the end'}", _WRONG
+    elif decoding.excluded[step]:
+        text += ", not counted as coverage"
+    _write(axes, left, middle, text, color, weight="bold")
 
 
-# Parts
+def _draw_panel(axes: Any, panel: _Panel, left: float = 0, top: float = 0) -> None:
+    left, top = left + panel.left, top + panel.top
+    if panel.caption:
+        _write(axes, left, top + 0.5 * _CAPTION, panel.caption, _GRAY)
+        top += _CAPTION
+    width, height = panel.size
+    axes.imshow(panel.pixels, extent=(left, left + width, top + height, top), aspect="auto")
+    axes.add_patch(Rectangle((left, top), width, height, fill=False, edgecolor="#dcdce4"))
 
 
-def _fitted(looking: Looking, wide: int, high: int) -> tuple[int, int]:
-    """Width and height of the image, as large as there is room, but not without bound."""
-    height, width = looking.image.shape
-    scale = min(wide / width, high / height, 4.0)
-    return max(1, round(width * scale)), max(1, round(height * scale))
+def _draw_colorbar(axes: Any, bottom: float) -> None:
+    middle = bottom - _MARGIN
+    _write(axes, _MARGIN, middle, "relative weight: 0", _GRAY)
+    scale = _COLORMAP(np.linspace(0, 1, 140))[None, :, :3]
+    left = _MARGIN + 92
+    axes.imshow(scale, extent=(left, left + 140, middle + 5, middle - 5), aspect="auto")
+    axes.add_patch(Rectangle((left, middle - 5), 140, 10, fill=False, edgecolor="#dcdce4"))
+    _write(axes, left + 146, middle, "peak", _GRAY)
 
 
-def _captioned(
-    looking: Looking, heat: np.ndarray, size: tuple[int, int], caption: str
-) -> Image.Image:
-    panel = Image.new("RGB", (size[0], size[1] + line_height(_SMALL)), PAPER)
-    write(panel, (0, line_height(_SMALL) / 2 - 1), caption, _SMALL, _GREY)
-    drawn = Image.fromarray(heat_over(looking.image, heat, size))
-    panel.paste(_framed(drawn), (0, line_height(_SMALL)))
-    return panel
+def _write(
+    axes: Any, left: float, middle: float, text: str, color: str = _INK, weight: str = "normal"
+) -> None:
+    axes.text(
+        left, middle, text, color=color, weight=weight, fontsize=_TEXT, va="center",
+        parse_math=False,
+    )  # fmt: skip
 
 
-def _framed(panel: Image.Image) -> Image.Image:
-    """With a thin line around it, inside its own size."""
-    framed = Image.new("RGB", panel.size, _RULE)
-    framed.paste(panel.crop((1, 1, panel.width - 1, panel.height - 1)), (1, 1))
-    return framed
-
-
-def _foot_height() -> int:
-    return line_height(_SMALL)
-
-
-def _write_foot(page: Image.Image, top: int) -> None:
-    """The legend of the colours."""
-    bar = _framed(Image.fromarray(colour_bar(120, 10)))
-    middle = top + line_height(_SMALL) // 2
-    write(page, (_MARGIN, middle), "attention: none", _SMALL, _GREY)
-    left = _MARGIN + text_width("attention: none", _SMALL) + 8
-    page.paste(bar, (left, middle - 5))
-    write(page, (left + 128, middle), "most", _SMALL, _GREY)
+def _fitted(decoding: ForcedDecoding, bounds: tuple[int, int]) -> tuple[float, float]:
+    """Return width and height of the image, scaled to fit into bounds."""
+    height, width = decoding.image.shape
+    scale = min(bounds[0] / width, bounds[1] / height, 4.0)
+    return width * scale, height * scale

@@ -192,7 +192,7 @@ class _Interface:
                 408, f"not read within {self._settings.seconds:g} seconds"
             ) from None
         milliseconds = (perf_counter() - start) * 1000
-        return Answer.of(path, outcome.recognition, outcome.lines, milliseconds)
+        return Answer.of(path, outcome.recognition, outcome.explanation, milliseconds)
 
 
 def _tell_refusal(_: Request, error: Exception) -> JSONResponse:

@@ -1,53 +1,59 @@
-"""Where a model looked while it read."""
+"""Attention maps of a recognition, for the HTTP API."""
 
-from dataclasses import dataclass
+import base64
 
+import cv2
 import numpy as np
 
-from posformer.explain import look
+from posformer.explain.forced_decoding import force_decode
 from posformer.recognizer import Recognition, Recognizer, Source, prepare
+from posformer.serve.schemas import Explanation, TokenAttention
 
-__all__ = ["Line", "explain"]
-
-
-@dataclass(frozen=True)
-class Line:
-    """One formula as the model saw it, and where it looked for each token."""
-
-    image: np.ndarray  # uint8 (height, width), white ink on black
-    tokens: tuple[str, ...]
-    maps: np.ndarray  # float32 (tokens, rows, columns), the highest of each is 1
+__all__ = ["explain"]
 
 
 def explain(
     recognizer: Recognizer, source: Source, recognition: Recognition
-) -> tuple[Line, ...] | None:
-    """Where the model looked for each token of what it read.
+) -> tuple[Explanation, ...] | None:
+    """Return the attention maps of each formula of a recognition.
 
     Args:
-        recognizer: that read it.
-        source: what was read.
-        recognition: the reading.
+        recognizer: The recognizer that produced the recognition.
+        source: The recognized image or strokes.
+        recognition: The result.
 
     Returns:
-        One formula after the other; None if the engine does not tell.
+        One explanation per formula; None if the model has no attention maps.
     """
-    readings = recognition.lines or (recognition,)
-    images = prepare(source, split=len(readings) > 1)
-    lines = [
-        _look(recognizer, image, reading.tokens)
-        for image, reading in zip(images, readings, strict=True)
+    formulas = recognition.lines or (recognition,)
+    images = prepare(source, split=len(formulas) > 1)
+    found = [
+        _explain_formula(recognizer, image, formula.tokens)
+        for image, formula in zip(images, formulas, strict=True)
     ]
-    found = tuple(line for line in lines if line is not None)
-    return found if len(found) == len(lines) else None
+    explanations = tuple(one for one in found if one is not None)
+    return explanations if len(explanations) == len(found) else None
 
 
-def _look(recognizer: Recognizer, image: np.ndarray, tokens: tuple[str, ...]) -> Line | None:
+def _explain_formula(
+    recognizer: Recognizer, image: np.ndarray, tokens: tuple[str, ...]
+) -> Explanation | None:
     if not tokens:
-        return Line(image, (), np.zeros((0, 1, 1), np.float32))
-    looking = look(recognizer.runtime, image, tokens)
-    if not looking.layers:
+        return Explanation(picture=_png(image), rows=1, columns=1, symbols=[])
+    decoding = force_decode(recognizer.runtime, image, tokens)
+    if not decoding.attention:
         return None
-    maps = looking.layers[-1].after.mean(axis=1)
-    highest = maps.max(axis=(1, 2), keepdims=True)
-    return Line(looking.image, tokens, maps / np.maximum(highest, 1e-9))
+    maps = decoding.attention[-1].mean_weights()[0, 0]
+    peaks = np.maximum(maps.max(axis=(1, 2), keepdims=True), 1e-9)
+    levels = np.rint(255 * maps / peaks).astype(int)
+    symbols = [
+        TokenAttention(token=token, map=cells.ravel().tolist())
+        for token, cells in zip(tokens, levels, strict=True)
+    ]
+    rows, columns = maps.shape[1:]
+    return Explanation(picture=_png(decoding.image), rows=rows, columns=columns, symbols=symbols)
+
+
+def _png(image: np.ndarray) -> str:
+    _, png = cv2.imencode(".png", image)
+    return base64.b64encode(png.tobytes()).decode()

@@ -1,17 +1,13 @@
 """What the interface takes in and gives out."""
 
-import base64
 from typing import Annotated, Any
 
-import cv2
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from posformer.errors import LatexError
 from posformer.latex import draw_forest, encode_forest, normalize, tokenize
 from posformer.latex.forest_drawing import forest_records
 from posformer.recognizer import Recognition
-from posformer.serve.explanation import Line
 from posformer.serve.typesetting import typeset
 
 __all__ = ["Answer", "Expression", "Failure", "Health", "Latex", "Model", "Strokes"]
@@ -52,33 +48,20 @@ class Reading(BaseModel):
     confidence: float = Field(description="Chance that it is right in every token, 0 to 1.")
 
 
-class Look(BaseModel):
-    """Where the model looked for one token."""
+class TokenAttention(BaseModel):
+    """The attention map of one token."""
 
     token: str
-    map: list[int] = Field(description="0 to 255 for each cell, row after row.")
+    map: list[int] = Field(description="Weight of each cell, 0 to 255, row by row.")
 
 
 class Explanation(BaseModel):
-    """A formula as the model saw it."""
+    """The attention maps of one formula."""
 
-    picture: str = Field(description="PNG in Base64, white ink on black.")
-    rows: int
-    columns: int
-    symbols: list[Look]
-
-    @classmethod
-    def of(cls, line: Line) -> "Explanation":
-        """A line in values of JSON."""
-        _, png = cv2.imencode(".png", line.image)
-        maps = np.rint(line.maps * 255).astype(int)
-        symbols = [
-            Look(token=token, map=cells.ravel().tolist())
-            for token, cells in zip(line.tokens, maps, strict=True)
-        ]
-        rows, columns = maps.shape[1:]
-        image = base64.b64encode(png.tobytes()).decode()
-        return cls(picture=image, rows=rows, columns=columns, symbols=symbols)
+    picture: str = Field(description="Input image of the model: PNG in Base64, white ink on black.")
+    rows: int = Field(description="Height of the maps.")
+    columns: int = Field(description="Width of the maps.")
+    symbols: list[TokenAttention]
 
 
 class Answer(Reading):
@@ -90,7 +73,7 @@ class Answer(Reading):
     milliseconds: float = Field(description="From request to answer, waiting included.")
     unsure: bool = Field(description="Whether the reading is more likely wrong than right.")
     explanation: list[Explanation] | None = Field(
-        None, description="Formula by formula, where the model looked; only if asked for."
+        None, description="Attention maps of each formula, if requested."
     )
 
     @classmethod
@@ -98,7 +81,7 @@ class Answer(Reading):
         cls,
         path: str,
         recognition: Recognition,
-        lines: tuple[Line, ...] | None,
+        explanation: tuple[Explanation, ...] | None,
         milliseconds: float,
     ) -> "Answer":
         """An answer in values of JSON."""
@@ -108,7 +91,7 @@ class Answer(Reading):
             mathml=recognition.mathml,
             milliseconds=round(milliseconds, 1),
             unsure=recognition.is_unsure,
-            explanation=None if lines is None else [Explanation.of(line) for line in lines],
+            explanation=None if explanation is None else list(explanation),
         )
 
 

@@ -10,7 +10,8 @@ from time import perf_counter
 
 from posformer.errors import PosformerError
 from posformer.recognizer import Recognition, Recognizer, Source
-from posformer.serve.explanation import Line, explain
+from posformer.serve.explanation import explain
+from posformer.serve.schemas import Explanation
 
 __all__ = ["Outcome", "WorkerPool"]
 
@@ -22,7 +23,7 @@ class Outcome:
     """A recognition, and where the model looked if that was asked for."""
 
     recognition: Recognition
-    lines: tuple[Line, ...] | None = None
+    explanation: tuple[Explanation, ...] | None = None
 
 
 @dataclass(eq=False)
@@ -149,5 +150,5 @@ class WorkerPool:
         if isinstance(result, PosformerError):
             job.future.set_exception(result)
             return
-        lines = explain(self._recognizer, job.source, result) if job.explained else None
-        job.future.set_result(Outcome(result, lines))
+        found = explain(self._recognizer, job.source, result) if job.explained else None
+        job.future.set_result(Outcome(result, found))
