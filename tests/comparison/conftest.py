@@ -1,4 +1,4 @@
-"""A small data set, and two configs over one frozen encoder that differ in the position forest."""
+"""A small dataset, and two configs with a frozen encoder that differ in the position forest."""
 
 from dataclasses import replace
 from pathlib import Path

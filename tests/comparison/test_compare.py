@@ -1,4 +1,4 @@
-"""`posformer compare` for real: trains, measures, prints; and goes on where it stopped."""
+"""`posformer compare`: training, evaluation, table, and resuming."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def checkpoints(output: Path) -> dict[str, int]:
     }
 
 
-def test_a_comparison_trains_all_prints_the_table_and_is_not_done_twice(
+def test_comparison_trains_all_prints_the_table_and_reuses_results(
     configs: list[Path], given_model: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
@@ -43,42 +43,42 @@ def test_a_comparison_trains_all_prints_the_table_and_is_not_done_twice(
     }
     spent = torch.load(output / "runs/plain/seed-1/last.ckpt", weights_only=True)["posformer"]
     assert spent["spent"] >= 0.12 and spent["config"]["seed"] == 1
-    # Again, with another setting of reading: nothing is trained.
+    # Another number of expressions: nothing is trained again.
     code, again, _ = compared(*configs, given_model, *options, "--limit", 5)
     assert code == 0 and "5 expressions" in again
     assert checkpoints(output) == made
-    # A finished run can be given by its folder.
+    # The folder of a finished run is a candidate.
     code, _, _ = compared(
         output / "runs/plain/seed-0", "--greedy", "--limit", 2, "-o", tmp_path / "other"
     )
     assert code == 0 and not (tmp_path / "other" / "runs").exists()
-    # Other settings would not be the same comparison.
-    with pytest.raises(ConfigError, match=r"seed-0: began with other settings \(optimizer\)"):
+    # Other settings are an error.
+    with pytest.raises(ConfigError, match=r"seed-0: started with other settings \(optimizer\)"):
         compared(*configs, "optimizer.clip=1.0", *options)
 
 
 class InterruptInSecondEpoch(Callback):
-    """Somebody presses Ctrl-C."""
+    """Simulates Ctrl-C."""
 
     def on_train_batch_end(self, trainer: Trainer, *_: object) -> None:
         if trainer.current_epoch == 1:
             raise KeyboardInterrupt
 
 
-def test_a_comparison_that_was_interrupted_goes_on_from_the_checkpoint(
+def test_interrupted_comparison_resumes_from_the_checkpoint(
     configs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    contenders = gather(configs[:1], ["batch.max_images=4"], epochs=3)
-    benchmark = Benchmark.of_first(contenders, greedy=True, limit=2)
+    candidates = gather(configs[:1], ["batch.max_images=4"], epochs=3)
+    benchmark = Benchmark.of_first(candidates, greedy=True, limit=2)
     last = tmp_path / "out" / "runs" / "plain" / "seed-0" / "last.ckpt"
     with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, SystemExit)):
         usual = training.make_callbacks
         patch.setattr(
             training, "make_callbacks", lambda *given: [*usual(*given), InterruptInSecondEpoch()]
         )
-        list(run_all(contenders, benchmark, tmp_path / "out"))
+        list(run_all(candidates, benchmark, tmp_path / "out"))
     assert 10 <= seen(last) < 20
-    (result,) = run_all(contenders, benchmark, tmp_path / "out")
+    (result,) = run_all(candidates, benchmark, tmp_path / "out")
     assert isinstance(result, Result)
     assert seen(last) == 30
 
@@ -87,9 +87,7 @@ def seen(checkpoint: Path) -> int:
     return int(torch.load(checkpoint, weights_only=True)["posformer"]["seen"])
 
 
-def test_one_that_fails_does_not_keep_the_others_from_their_turn(
-    configs: list[Path], tmp_path: Path
-) -> None:
+def test_other_candidates_run_after_a_failure(configs: list[Path], tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("base: plain.yaml\nname: bad\noptimizer: {learning_rate: 1.0e+30}\nepochs: 9\n")
     code, table, errors = compared(
@@ -100,11 +98,11 @@ def test_one_that_fails_does_not_keep_the_others_from_their_turn(
     assert "posformer: bad, seed 0: the loss is" in errors
 
 
-def test_a_data_set_is_named_with_its_split(configs: list[Path], small_set: Path) -> None:
+def test_data_requires_a_split(configs: list[Path], small_set: Path) -> None:
     code, _, errors = compared(*configs, "--data", small_set)
     assert code == 2 and "name both" in errors
 
 
-def test_without_a_config_there_must_be_data(given_model: Path, tmp_path: Path) -> None:
+def test_models_without_a_config_require_data(given_model: Path, tmp_path: Path) -> None:
     with pytest.raises(PosformerError, match="--data"):
         compared(given_model, "-o", tmp_path / "out")

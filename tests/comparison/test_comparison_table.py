@@ -1,4 +1,4 @@
-"""The table: means, gains in brackets, and intervals that can be believed."""
+"""The comparison table: means, gains and bootstrap intervals."""
 
 import json
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posformer.comparison import Benchmark, Contender, Result, make_rows, markdown, write_report
+from posformer.comparison import Benchmark, Candidate, Result, make_rows, markdown, write_report
 
-PLAIN = Contender("plain")
-FOREST = Contender("plain-pf", baseline="plain")
+PLAIN = Candidate("plain")
+FOREST = Candidate("plain-pf", baseline="plain")
 BENCHMARK = Benchmark("crohme.zip", "2014")
 
 
@@ -17,7 +17,7 @@ def result(name: str, distances: list[int] | np.ndarray, seed: int = 0) -> Resul
     return Result(name, seed, np.array(distances), 4_700_000, 21.73, 30.0)
 
 
-def test_shares_are_of_expressions_within_so_many_errors() -> None:
+def test_metrics_are_percentages_within_a_tolerance() -> None:
     (row,) = make_rows([PLAIN], [result("plain", [0, 1, 2, 3])])
     assert (row.exprate.value, row.le1.value, row.le2.value) == (25, 50, 75)
     assert row.gain is None and row.seeds == 1
@@ -36,19 +36,19 @@ def test_gains_are_differences_of_means_over_seeds() -> None:
     assert (forest.gain.exprate, forest.gain.le1) == (25, 37.5)
 
 
-def test_contenders_without_results_are_left_out() -> None:
+def test_candidates_without_results_are_omitted() -> None:
     (row,) = make_rows([PLAIN, FOREST], [result("plain-pf", [0, 1])])
     assert row.name == "plain-pf" and row.gain is None
 
 
-def test_intervals_are_those_of_a_share() -> None:
+def test_interval_of_a_proportion() -> None:
     hits = np.arange(1000) >= 500
     (row,) = make_rows([PLAIN], [result("plain", hits)])
     low, high = row.exprate.interval
     assert (low, high) == pytest.approx((50 - 3.1, 50 + 3.1), abs=0.4)  # 1.96 √(0.25 / 1000)
 
 
-def test_seeds_that_differ_widen_an_interval() -> None:
+def test_variance_between_seeds_widens_the_interval() -> None:
     near = [result("plain", np.arange(1000) >= 500, seed) for seed in range(3)]
     apart = [result("plain", np.arange(1000) >= 400 + 100 * seed, seed) for seed in range(3)]
     widths = [
@@ -60,15 +60,15 @@ def test_seeds_that_differ_widen_an_interval() -> None:
     assert widths[1] > 1.5 * widths[0]
 
 
-def test_the_interval_of_a_gain_is_paired() -> None:
-    """Two models that fail in the same places differ surely, however hard these are."""
+def test_interval_of_a_gain_is_paired() -> None:
+    """Expressions that both models get wrong do not widen the interval."""
     base, better = np.arange(1000) >= 500, np.arange(1000) >= 530
     _, row = make_rows([PLAIN, FOREST], [result("plain", base), result("plain-pf", better)])
     assert row.gain is not None and row.gain.exprate == pytest.approx(3)
     assert row.gain.interval == pytest.approx((3 - 1.06, 3 + 1.06), abs=0.25)
 
 
-def test_markdown_has_the_papers_columns_and_says_what_to_know() -> None:
+def test_markdown_has_the_columns_of_the_paper_and_remarks() -> None:
     results = [result("plain", [0, 0, 9, 9]), result("plain-pf", [0, 0, 0, 9])]
     rows = make_rows([PLAIN, FOREST], results)
     lines = markdown(rows, [PLAIN, FOREST], BENCHMARK, 4).splitlines()
@@ -80,13 +80,13 @@ def test_markdown_has_the_papers_columns_and_says_what_to_know() -> None:
         assert said in remarks
 
 
-def test_losses_have_a_proper_minus_sign() -> None:
+def test_losses_have_a_minus_sign() -> None:
     results = [result("plain", [0, 0]), result("plain-pf", [0, 9])]
     rows = make_rows([PLAIN, FOREST], results)
     assert "50.00 (−50.00)" in markdown(rows, [PLAIN, FOREST], BENCHMARK, 2)
 
 
-def test_a_report_is_a_table_its_numbers_and_a_plot(tmp_path: Path) -> None:
+def test_report_has_a_table_json_and_plots(tmp_path: Path) -> None:
     results = [result("plain", [0, 0, 9, 9]), result("plain-pf", [0, 0, 0, 9])]
     table = write_report([PLAIN, FOREST], results, BENCHMARK, tmp_path)
     folder = tmp_path / "2014"

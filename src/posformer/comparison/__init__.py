@@ -1,18 +1,18 @@
-"""Several configs at one budget, as the paper's tables have them. Needs the extra `train`."""
+"""Configs trained and evaluated with an equal budget. Needs the extra `train`."""
 
-from posformer.comparison.candidates import Contender, gather
+from posformer.comparison.candidates import Candidate, gather
 from posformer.comparison.comparison_plot import draw_plot
 from posformer.comparison.comparison_report import write_report
-from posformer.comparison.comparison_table import Gain, Measure, Row, make_rows, markdown
+from posformer.comparison.comparison_table import Estimate, Gain, TableRow, make_rows, markdown
 from posformer.comparison.runs import Benchmark, Result, run_all
 
 __all__ = [
     "Benchmark",
-    "Contender",
+    "Candidate",
+    "Estimate",
     "Gain",
-    "Measure",
     "Result",
-    "Row",
+    "TableRow",
     "draw_plot",
     "gather",
     "make_rows",

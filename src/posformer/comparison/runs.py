@@ -1,4 +1,4 @@
-"""Trains and measures what is compared; started again it goes on where it stopped."""
+"""Train and evaluate the candidates of a comparison; a restart resumes where it stopped."""
 
 import contextlib
 import json
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from posformer.atomic import atomic_write
-from posformer.comparison.candidates import Contender
+from posformer.comparison.candidates import Candidate
 from posformer.data import list_splits
 from posformer.errors import ConfigError, DataError, PosformerError
-from posformer.evaluation import edit_distances, read_predictions, write_predictions
+from posformer.evaluation.metrics import edit_distances
 from posformer.evaluation.predict import EvaluationSet, open_set, predict_watched
+from posformer.evaluation.predictions import read_predictions, write_predictions
 from posformer.models.checkpoint import read_checkpoint
 from posformer.runtime.decoding import search_options
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
@@ -28,113 +29,117 @@ __all__ = ["Benchmark", "Result", "run_all"]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What all are measured on, and how they read it."""
+    """The data and search of the evaluation, the same for all candidates."""
 
-    data: str  # a set of images or ink
+    data: str  # image or ink dataset
     split: str
-    leave_out: str | None = None  # split whose texts are left out
-    limit: int | None = None  # only so many expressions
-    beam: int = 10  # as the paper
+    leave_out: str | None = None  # expressions that occur in this split are excluded
+    limit: int | None = None  # maximum number of expressions
+    beam: int = 10  # as in the paper
     greedy: bool = False
 
     @classmethod
-    def of_first(cls, contenders: Sequence[Contender], **options: Any) -> "Benchmark":
-        """The validation set of the first config among the contenders."""
-        for config in (one.config for one in contenders if one.config is not None):
+    def of_first(cls, candidates: Sequence[Candidate], **options: Any) -> "Benchmark":
+        """Return the validation set of the first config.
+
+        Raises:
+            ConfigError: If no config has a dataset.
+        """
+        for config in (one.config for one in candidates if one.config is not None):
             data = config.data
             if data.images is not None and data.validation in list_splits(data.images):
                 return cls(data.images, data.validation, **options)
             if data.ink is not None:
                 return cls(data.ink, data.validation, data.train, **options)
-        raise ConfigError("no config names data to measure on; name some with --data")
+        raise ConfigError("no config has a dataset to evaluate on; set --data")
 
     def open(self) -> EvaluationSet:
-        """The expressions."""
+        """Open the dataset."""
         return open_set(self.data, self.split, self.leave_out, self.limit)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one trained model reads."""
+    """Evaluation of one trained model."""
 
     name: str
     seed: int
-    distances: np.ndarray  # int64 (expressions), tokens that are wrong
-    parameters: int  # of what recognition needs
-    speed: float  # images in a second of CPU time
-    minutes: float | None  # of CPU time that its training took, where that is known
+    distances: np.ndarray  # int64 (expressions,), edit distances
+    parameters: int  # used in recognition
+    speed: float  # images per second of CPU time
+    minutes: float | None  # CPU time of the training; None if unknown
 
 
 def run_all(
-    contenders: Sequence[Contender],
+    candidates: Sequence[Candidate],
     benchmark: Benchmark,
     output: Path,
     *,
     seeds: int = 1,
     threads: int = 1,
 ) -> Iterator[Result | PosformerError]:
-    """Trains, where that is to be done, and measures; one result after the other.
+    """Train and evaluate all candidates, and yield the results one by one.
 
-    All contenders have their turn with one seed before the next seed's begin, so that there is
-    something to compare early. Nothing that was finished is done again.
+    All candidates are run with one seed before the next seed starts, so that first results come
+    early. Finished work is not repeated.
 
     Args:
-        contenders: what to compare.
-        benchmark: what to measure on.
-        output: folder of the runs and of what was measured.
-        seeds: how many times each config is trained.
-        threads: of the CPU, for reading.
+        candidates: The candidates.
+        benchmark: The benchmark.
+        output: Folder of the runs and predictions.
+        seeds: Number of training runs of each config.
+        threads: CPU threads of the evaluation.
 
     Yields:
-        What was measured; or, for a contender that fails, why. The others have their turn still.
+        A result, or the error of a candidate that failed.
 
     Raises:
-        ConfigError: Before anything is trained, if a run that is there has other settings.
+        ConfigError: If an existing run has other settings; nothing is trained then.
     """
     trials = [
-        (one, seed) for seed in range(seeds) for one in contenders if seed == 0 or one.model is None
+        (one, seed) for seed in range(seeds) for one in candidates if seed == 0 or one.model is None
     ]
     examples = benchmark.open()
     for one, seed in trials:
         _check_settings(one, seed, output)
     for one, seed in trials:
         try:
-            model = one.model or _trained(one, seed, output)
-            yield _measured(one, seed, model, benchmark, examples, output, threads)
+            model = one.model or _train(one, seed, output)
+            yield _evaluate(one, seed, model, benchmark, examples, output, threads)
         except PosformerError as error:
             yield ConfigError(f"{one.name}, seed {seed}: {error}")
 
 
-def _run_folder(one: Contender, seed: int, output: Path) -> Path:
+def _run_folder(one: Candidate, seed: int, output: Path) -> Path:
     return output / "runs" / one.name / f"seed-{seed}"
 
 
 def _known(file: Path) -> dict[str, Any]:
-    """What was written about a run or a measurement; nothing if that was never finished."""
+    """Return the content of a JSON file; empty if it is missing or incomplete."""
     try:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return {}
 
 
-def _check_settings(one: Contender, seed: int, output: Path) -> None:
+def _check_settings(one: Candidate, seed: int, output: Path) -> None:
     if one.model is not None:
         return
     folder = _run_folder(one, seed, output)
-    began, wanted = _known(folder / "run.json").get("settings"), _plain(one.settings(seed))
-    if began is None or began == wanted:
+    started, wanted = _known(folder / "run.json").get("settings"), _plain(one.settings(seed))
+    if started is None or started == wanted:
         return
-    other = [key for key in wanted["config"] if began["config"].get(key) != wanted["config"][key]]
+    other = [key for key in wanted["config"] if started["config"].get(key) != wanted["config"][key]]
     what = ", ".join(other) or "encoder"
-    raise ConfigError(f"{folder}: began with other settings ({what}); name another --output")
+    raise ConfigError(f"{folder}: started with other settings ({what}); choose another --output")
 
 
 def _plain(values: Any) -> Any:
     return json.loads(json.dumps(values))
 
 
-def _trained(one: Contender, seed: int, output: Path) -> Path:
-    """The last checkpoint of a run, which is begun, taken up again, or finished already."""
+def _train(one: Candidate, seed: int, output: Path) -> Path:
+    """Start, resume or skip a training run, and return its last checkpoint."""
     assert one.config is not None
     folder = _run_folder(one, seed, output)
     last, about = folder / "last.ckpt", {"settings": one.settings(seed), "finished": True}
@@ -148,8 +153,8 @@ def _trained(one: Contender, seed: int, output: Path) -> Path:
     return last
 
 
-def _measured(
-    one: Contender,
+def _evaluate(
+    one: Candidate,
     seed: int,
     model: Path,
     benchmark: Benchmark,
@@ -163,24 +168,24 @@ def _measured(
     wanted = _plain({**asdict(benchmark), "model": str(model), "modified": state})
     known = _known(about)
     if known.get("measured") != wanted:
-        known = {"measured": wanted, **_read(model, benchmark, examples, file, threads)}
+        known = {"measured": wanted, **_predict(model, benchmark, examples, file, threads)}
         atomic_write(about, json.dumps(known, indent=2))
     predictions = read_predictions(file)
     if [one.name for one in predictions] != examples.names:
-        raise DataError(f"{file}: does not hold the expressions of {benchmark.data}")
+        raise DataError(f"{file}: not the expressions of {benchmark.data}")
     distances = edit_distances(examples.captions, [one.prediction for one in predictions])
     return Result(one.name, seed, distances, known["parameters"], known["speed"], known["minutes"])
 
 
-def _read(
+def _predict(
     model: Path, benchmark: Benchmark, examples: EvaluationSet, file: Path, threads: int
 ) -> dict[str, Any]:
-    """Reads all images; gives what a table tells of a model beside its errors."""
+    """Write the predictions of a model; return its size, speed and training time."""
     runtime = PyTorchRuntime.load(model, threads)
     options = search_options(runtime.config, benchmark.beam, greedy=benchmark.greedy)
-    began = time.process_time()
+    start = time.process_time()
     write_predictions(file, predict_watched(runtime, examples, options))
-    spent = time.process_time() - began
+    spent = time.process_time() - start
     seconds = None if model.is_dir() else read_checkpoint(model)["posformer"].get("spent")
     return {
         "parameters": sum(weight.numel() for weight in runtime.model.parameters()),

@@ -1,4 +1,4 @@
-"""What is compared with what; and what is wrong is said before anything is trained."""
+"""Candidates and baselines; invalid configs raise errors before training."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from posformer.comparison import gather
 from posformer.errors import ConfigError, PosformerError
 
 
-def test_configs_are_given_one_budget_one_process_and_the_encoders_settings(
+def test_configs_get_the_budget_and_the_settings_of_the_encoder(
     configs: list[Path],
 ) -> None:
     found = gather(configs, ["batch.max_images=4", "devices=2"], minutes=3, threads=2)
@@ -21,19 +21,19 @@ def test_configs_are_given_one_budget_one_process_and_the_encoders_settings(
     assert found[0].encoder == found[1].encoder is not None
 
 
-def test_gains_are_over_the_config_without_the_forest(configs: list[Path]) -> None:
+def test_default_baseline_is_the_config_without_position_forest(configs: list[Path]) -> None:
     assert [one.baseline for one in gather(configs[::-1])] == ["plain", None]
 
 
-def test_a_pair_differs_in_nothing_but_the_forest(configs: list[Path], tmp_path: Path) -> None:
+def test_default_baseline_differs_in_the_position_forest_only(
+    configs: list[Path], tmp_path: Path
+) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("base: plain-pf.yaml\nname: other\noptimizer: {clip: 1.0}\n")
     assert [one.baseline for one in gather([*configs, other])] == [None, "plain", None]
 
 
-def test_a_baseline_can_be_named_by_a_config_or_for_all(
-    configs: list[Path], tmp_path: Path
-) -> None:
+def test_baseline_of_a_config_or_of_all_candidates(configs: list[Path], tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("base: plain.yaml\nname: other\nbaseline: plain-pf\n")
     paths = [*configs, other]
@@ -41,7 +41,7 @@ def test_a_baseline_can_be_named_by_a_config_or_for_all(
     assert [one.baseline for one in gather(paths, baseline="other")] == ["other", "other", None]
 
 
-def test_models_that_are_there_are_found(configs: list[Path], given_model: Path) -> None:
+def test_existing_models_are_candidates(configs: list[Path], given_model: Path) -> None:
     found = gather([given_model, configs[0]], baseline="given")
     assert [(one.name, one.model) for one in found] == [("given", given_model), ("plain", None)]
     assert found[1].baseline == "given"
@@ -50,7 +50,7 @@ def test_models_that_are_there_are_found(configs: list[Path], given_model: Path)
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("base: plain.yaml\nname: plain", "plain: is the name of 2"),
+        ("base: plain.yaml\nname: plain", "plain: 2 candidates"),
         ("base: plain.yaml\nname: a/b", "a/b.*folder"),
         ("base: plain.yaml\nname: x\nbaseline: nobody", "nobody"),
         ("base: plain.yaml\nname: x\nepoch: 3", "epoch"),
@@ -60,14 +60,18 @@ def test_models_that_are_there_are_found(configs: list[Path], given_model: Path)
         ("base: plain.yaml\nname: x\nmodel: {decoder: {width: 30}}", "x: .*width"),
     ],
 )
-def test_mistakes_are_named(configs: list[Path], tmp_path: Path, text: str, complaint: str) -> None:
+def test_invalid_configs_raise_errors(
+    configs: list[Path], tmp_path: Path, text: str, complaint: str
+) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(text)
     with pytest.raises(PosformerError, match=complaint):
         gather([*configs, path])
 
 
-def test_there_must_be_something_and_one_budget(configs: list[Path], tmp_path: Path) -> None:
+def test_missing_candidates_and_two_budgets_raise_errors(
+    configs: list[Path], tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match="nothing to compare"):
         gather([])
     with pytest.raises(ConfigError, match="not in both"):
