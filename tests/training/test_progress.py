@@ -1,4 +1,4 @@
-"""Training can be watched: sheets of predictions and learning curves, which change nothing."""
+"""Contact sheets and learning curves during training; they do not change the training."""
 
 import csv
 from pathlib import Path
@@ -21,7 +21,7 @@ SHORT = ["epochs=2", "validate_every=1", "optimizer.averaging=0.9"]
 # Runs
 
 
-def test_every_validation_leaves_images(tiny_config: Path, tmp_path: Path) -> None:
+def test_every_validation_writes_images(tiny_config: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(load_config(tiny_config, [*SHORT, "epochs=1"]), run)
     train(load_config(tiny_config, SHORT), run, resume=True)
@@ -38,7 +38,7 @@ def test_every_validation_leaves_images(tiny_config: Path, tmp_path: Path) -> No
     assert len(joined.starts) == 1
 
 
-def test_a_run_is_the_same_with_images_and_without(tiny_config: Path, tmp_path: Path) -> None:
+def test_images_do_not_change_the_training(tiny_config: Path, tmp_path: Path) -> None:
     ends = []
     for count in (0, 5):
         run = tmp_path / str(count)
@@ -49,7 +49,7 @@ def test_a_run_is_the_same_with_images_and_without(tiny_config: Path, tmp_path: 
         assert torch.equal(value, ends[1][name]), name
 
 
-def test_what_cannot_be_drawn_is_told_once_and_does_not_end_the_run(
+def test_plot_errors_are_printed_once_and_do_not_stop_the_training(
     tiny_config: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
 ) -> None:
     def missing(*_: object) -> None:
@@ -57,23 +57,21 @@ def test_what_cannot_be_drawn_is_told_once_and_does_not_end_the_run(
 
     monkeypatch.setattr(progress, "draw_curves", missing)
     train(load_config(tiny_config, SHORT), tmp_path / "run")
-    told = [line for line in capsys.readouterr().out.splitlines() if "draws no" in line]
-    assert len(told) == 1
-    assert told[0].endswith("draws no curves from here on: No module named 'matplotlib'")
+    printed = [line for line in capsys.readouterr().out.splitlines() if "no longer plotted" in line]
+    assert len(printed) == 1
+    assert printed[0].endswith("curves are no longer plotted: No module named 'matplotlib'")
     assert not (tmp_path / "run" / "curves.png").exists()
     assert len(list((tmp_path / "run" / "predictions").iterdir())) == 2
 
 
 @pytest.mark.slow
-def test_averaged_weights_are_shown_as_they_are_measured(
-    tiny_config: Path, tmp_path: Path, monkeypatch
-) -> None:
-    """The sheet over the whole validation set has as many right as ExpRate says."""
+def test_sheets_use_the_averaged_weights(tiny_config: Path, tmp_path: Path, monkeypatch) -> None:
+    """The share of correct examples on a sheet of the validation set is ExpRate."""
     counted = []
     inner = progress.draw_sheet
 
     def draw(examples: list[Example], title: str) -> np.ndarray:
-        counted.append(100 * sum(example.is_right for example in examples) / len(examples))
+        counted.append(100 * sum(example.is_correct for example in examples) / len(examples))
         return inner(examples, title)
 
     monkeypatch.setattr(progress, "draw_sheet", draw)
@@ -100,17 +98,17 @@ def points(curves: Curves, name: str) -> list[tuple[int, float]]:
     return list(zip(steps.tolist(), values.tolist(), strict=True))
 
 
-def test_several_starts_are_one_curve(tmp_path: Path) -> None:
+def test_starts_are_joined_into_one_curve(tmp_path: Path) -> None:
     write_log(
         tmp_path / "version_0",
         [
             {"step": 19, "train/loss": 4},
             {"step": 39, "train/loss": 3, "epoch": 0},
             {"step": 40, "val/loss": 2},
-            {"step": 59, "train/loss": 9},  # behind the checkpoint that the next start went on from
+            {"step": 59, "train/loss": 9},  # after the checkpoint that the next start resumed from
         ],
     )
-    write_log(tmp_path / "version_2", [])  # killed before anything was logged
+    write_log(tmp_path / "version_2", [])  # killed before the first record
     rows = [{"step": 59, "train/loss": 2.5}, {"step": 79, "train/loss": 2}]
     write_log(tmp_path / "version_10", [*rows, {"step": 80, "val/loss": 1}])
     write_log(tmp_path / "version_3", [{"step": 59, "train/loss": 7}])
@@ -120,7 +118,7 @@ def test_several_starts_are_one_curve(tmp_path: Path) -> None:
     assert curves.starts == (59,)
 
 
-def test_a_line_that_a_killed_run_did_not_finish_is_no_error(tmp_path: Path) -> None:
+def test_truncated_log_is_read(tmp_path: Path) -> None:
     write_log(tmp_path / "version_0", [{"step": 19, "train/loss": 4}])
     with (tmp_path / "version_0" / "metrics.csv").open("a") as file:
         file.write("0,39,nan,\n1,5")
@@ -128,7 +126,7 @@ def test_a_line_that_a_killed_run_did_not_finish_is_no_error(tmp_path: Path) -> 
     assert points(curves, "train/loss") == [(19, 4)]
 
 
-def test_curves_of_nothing_can_be_drawn(tmp_path: Path) -> None:
+def test_curves_without_data_are_plotted(tmp_path: Path) -> None:
     image = draw_curves(read_curves(tmp_path))
     assert image.dtype == np.uint8 and image.shape[2] == 3
 
@@ -140,30 +138,31 @@ def has_colour(image: np.ndarray, red: int, green: int, blue: int) -> bool:
     return bool((image == (red, green, blue)).all(axis=2).any())
 
 
-def test_right_is_green_wrong_is_red_and_what_differs_is_marked() -> None:
+def test_colors_mark_correct_and_wrong_examples_and_tokens() -> None:
     ink = np.zeros((40, 90), np.uint8)
     ink[10:30, 10:80] = 255
-    green, red, missing, extra = (36, 138, 72), (196, 38, 38), (250, 222, 160), (252, 214, 212)
+    colors = (0, 114, 178), (192, 79, 0), (217, 236, 248), (253, 230, 211)
+    _, wrong, *_ = colors  # correct, wrong, expected token, wrong token
     right = draw_sheet([Example(ink, ("x", "+", "1"), ("x", "+", "1"))], "one")
-    assert [has_colour(right, *c) for c in (green, red, missing, extra)] == [True] + [False] * 3
+    assert [has_colour(right, *c) for c in colors] == [True] + [False] * 3
     lacks = draw_sheet([Example(ink, ("x", "+", "1"), ("x", "1"))], "one")
-    assert [has_colour(lacks, *c) for c in (green, red, missing, extra)] == [
+    assert [has_colour(lacks, *c) for c in colors] == [
         False,
         True,
         True,
         False,
     ]
     other = draw_sheet([Example(ink, ("x",), ("y",))], "one")
-    assert [has_colour(other, *c) for c in (green, red, missing, extra)] == [
+    assert [has_colour(other, *c) for c in colors] == [
         False,
         True,
         True,
         True,
     ]
-    assert has_colour(draw_sheet([Example(ink, ("x",), ())], "nothing read"), *red)
+    assert has_colour(draw_sheet([Example(ink, ("x",), ())], "empty"), *wrong)
 
 
-def test_cards_stand_in_columns() -> None:
+def test_cards_are_in_columns() -> None:
     ink = np.zeros((40, 90), np.uint8)
     one, four = (draw_sheet([Example(ink, ("x",), ("x",))] * count, "") for count in (1, 4))
     assert four.shape[1] > 2 * one.shape[1]

@@ -1,107 +1,118 @@
-"""Examples with what a model makes of them, on one sheet."""
+"""Contact sheet: validation images with ground truth and prediction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import cv2
 import numpy as np
-from PIL import Image, ImageDraw
+from matplotlib.patches import Rectangle
 
-from posformer.evaluation.token_alignment import Pair, align
-from posformer.explain.lettering import Colour, Word, line_height, words_height, write, write_words
+from posformer.evaluation.token_alignment import align
+from posformer.plotting import ColoredToken, canvas, draw_tokens, figure_pixels, token_lines
 
 __all__ = ["Example", "draw_sheet"]
 
 _COLUMNS = 3
-_CARD, _MARGIN, _BAR = 380, 12, 5  # pixels: width of a card, around things, of the coloured edge
-_IMAGE = 96  # most pixels of an image's height
-_SIZE = 13
+_CARD, _MARGIN, _EDGE = 290, 10, 4  # points: width of a card, margins, colored edge
+_IMAGE_HEIGHT = 72
+_SIZE = 9.5  # font size
 
-_INK: Colour = (40, 40, 50)
-_GREY: Colour = (125, 125, 138)
-_RIGHT: Colour = (36, 138, 72)
-_WRONG: Colour = (196, 38, 38)
-_MISSING: Colour = (250, 222, 160)
-_PALE_RED: Colour = (252, 214, 212)
-_PAPER: Colour = (255, 255, 255)
+_INK, _GRAY, _PAPER, _GROUND = "#28282f", "#6b6b78", "#ffffff", "#eeeef3"
+_CORRECT, _WRONG = "#0072b2", "#c04f00"  # distinct with every kind of color vision
+_EXPECTED_BACKGROUND, _WRONG_BACKGROUND = "#d9ecf8", "#fde6d3"
 
 
 @dataclass(frozen=True)
 class Example:
-    """An image, its text, and what a model read."""
+    """An image, its ground truth, and a prediction."""
 
     image: np.ndarray  # uint8 (height, width), white ink on black
     truth: tuple[str, ...]
     prediction: tuple[str, ...]
 
     @property
-    def is_right(self) -> bool:
-        """Whether every token is."""
+    def is_correct(self) -> bool:
+        """Return whether every token is correct."""
         return self.truth == self.prediction
 
 
+@dataclass(frozen=True)
+class _Card:
+    example: Example
+    image_size: tuple[float, float]
+    lines: list[list[ColoredToken]]
+    height: float
+
+
 def draw_sheet(examples: Sequence[Example], title: str) -> np.ndarray:
-    """Cards in columns: right readings with a green edge, wrong ones red, differences marked.
+    """Draw cards in columns: correct ones with a blue edge, wrong ones with an orange edge.
+
+    Wrong cards show the ground truth above the prediction, with differing tokens highlighted.
 
     Returns:
         uint8 (height, width, 3).
     """
-    cards = [_card(example) for example in examples]
-    columns: list[list[Image.Image]] = [[] for _ in range(min(_COLUMNS, len(cards)))]
-    for number, card in enumerate(cards):
-        columns[number % _COLUMNS].append(card)
-    heights = [sum(card.height + _MARGIN for card in column) for column in columns]
-    top = line_height(_SIZE) + 2 * _MARGIN
-    width = _MARGIN + (_CARD + _MARGIN) * max(len(columns), 1)
-    sheet = Image.new("RGB", (width, top + max(heights, default=0)), (238, 238, 243))
-    write(sheet, (_MARGIN, top / 2), title, _SIZE + 2, _INK)
+    columns = [
+        [_layout(example) for example in examples[column::_COLUMNS]]
+        for column in range(min(_COLUMNS, max(1, len(examples))))
+    ]
+    top = 3 * _MARGIN
+    height = top + max(sum(card.height + _MARGIN for card in column) for column in columns)
+    figure, axes = canvas(_MARGIN + (_CARD + _MARGIN) * len(columns), height)
+    figure.set_facecolor(_GROUND)
+    axes.text(
+        _MARGIN, top / 2, title, color=_INK, fontsize=_SIZE + 2, va="center", parse_math=False
+    )
     for number, column in enumerate(columns):
-        below = top
+        y: float = top
         for card in column:
-            sheet.paste(card, (_MARGIN + number * (_CARD + _MARGIN), below))
-            below += card.height + _MARGIN
-    return np.asarray(sheet)
+            _draw_card(axes, card, _MARGIN + number * (_CARD + _MARGIN), y)
+            y += card.height + _MARGIN
+    return figure_pixels(figure)
 
 
-def _card(example: Example) -> Image.Image:
-    image = _fitted(example.image)
-    lines = _lines(example)
-    left, width = _BAR + _MARGIN, _CARD - _BAR - 2 * _MARGIN
-    heights = [words_height(words, _SIZE, width) for words in lines]
-    card = Image.new("RGB", (_CARD, image.height + sum(heights) + 2 * _MARGIN), _PAPER)
-    edge = _RIGHT if example.is_right else _WRONG
-    ImageDraw.Draw(card).rectangle((0, 0, _BAR - 1, card.height), edge)
-    card.paste(image, (left, _MARGIN))
-    below = image.height + _MARGIN + 4
-    for words, height in zip(lines, heights, strict=True):
-        write_words(card, (left, below), words, _SIZE, width)
-        below += height
-    return card
+def _layout(example: Example) -> _Card:
+    height, width = example.image.shape
+    scale = min((_CARD - _EDGE - 2 * _MARGIN) / width, _IMAGE_HEIGHT / height, 1.5)
+    lines: list[list[ColoredToken]] = []
+    text_height = 0.0
+    for tokens in _token_rows(example):
+        wrapped, more = token_lines(tokens, _CARD - _EDGE - 2 * _MARGIN, _SIZE)
+        lines += wrapped
+        text_height += more
+    image_size = width * scale, height * scale
+    return _Card(example, image_size, lines, image_size[1] + text_height + 2.4 * _MARGIN)
 
 
-def _fitted(image: np.ndarray) -> Image.Image:
-    height, width = image.shape
-    scale = min((_CARD - _BAR - 2 * _MARGIN) / width, _IMAGE / height, 1.5)
-    size = max(1, round(width * scale)), max(1, round(height * scale))
-    shrinks = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
-    return Image.fromarray(255 - cv2.resize(image, size, interpolation=shrinks)).convert("RGB")
+def _draw_card(axes: Any, card: _Card, left: float, top: float) -> None:
+    edge = _CORRECT if card.example.is_correct else _WRONG
+    axes.add_patch(Rectangle((left, top), _CARD, card.height, color=_PAPER, linewidth=0))
+    axes.add_patch(Rectangle((left, top), _EDGE, card.height, color=edge, linewidth=0))
+    left, top = left + _EDGE + _MARGIN, top + _MARGIN
+    width, height = card.image_size
+    extent = (left, left + width, top + height, top)
+    axes.imshow(
+        card.example.image, cmap="gray_r", vmin=0, vmax=255, extent=extent, aspect="auto",
+        interpolation="antialiased",
+    )  # fmt: skip
+    draw_tokens(axes, left, top + height + 0.4 * _MARGIN, card.lines, _SIZE)
 
 
-def _lines(example: Example) -> list[list[Word]]:
-    """The text; below it, if it is another, what was read."""
-    if example.is_right:
-        return [[Word(token, _RIGHT) for token in example.truth]]
+def _token_rows(example: Example) -> list[list[ColoredToken]]:
+    """Return the ground truth and, if it differs, the prediction."""
+    if example.is_correct:
+        return [[ColoredToken(token, _CORRECT) for token in example.truth]]
     pairs = align(example.truth, example.prediction)
-    truth = [_truth_word(pair) for pair in pairs if pair.truth is not None]
-    read = [_read_word(pair) for pair in pairs if pair.prediction is not None]
-    return [truth, [*read] or [Word("nothing", _GREY)]]
-
-
-def _truth_word(pair: Pair) -> Word:
-    return Word(str(pair.truth), _INK, None if pair.kind == "same" else _MISSING)
-
-
-def _read_word(pair: Pair) -> Word:
-    if pair.kind == "same":
-        return Word(str(pair.prediction), _GREY)
-    return Word(str(pair.prediction), _WRONG, _PALE_RED)
+    truth = [
+        ColoredToken(pair.truth, _INK, None if pair.kind == "same" else _EXPECTED_BACKGROUND)
+        for pair in pairs
+        if pair.truth is not None
+    ]
+    prediction = [
+        ColoredToken(pair.prediction, _GRAY)
+        if pair.kind == "same"
+        else ColoredToken(pair.prediction, _WRONG, _WRONG_BACKGROUND)
+        for pair in pairs
+        if pair.prediction is not None
+    ]
+    return [truth, prediction or [ColoredToken("(empty)", _GRAY)]]

@@ -1,4 +1,4 @@
-"""Progress to look at: predictions and learning curves, drawn at every validation."""
+"""Training progress: contact sheets of predictions and learning curves at every validation."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,103 +19,113 @@ from posformer.training.contact_sheet import Example, draw_sheet
 from posformer.training.curves import draw_curves, read_curves
 from posformer.training.lightning_module import TrainingModule
 
-__all__ = ["PredictionSheets", "read_greedily"]
+__all__ = ["PredictionSheets", "decode_greedily"]
 
-_GROUP = 8  # images read together
-_MORE = 5  # tokens that a reading may have more than the truth; it is wrong long before
+_BATCH = 8  # images decoded together
+_EXTRA_TOKENS = 5  # a prediction is cut off this many tokens after the ground truth
 
 
 class PredictionSheets(Callback):
-    """Writes `predictions/epoch-N.png` and `curves.png`, and both to TensorBoard.
+    """Write `predictions/epoch-N.png` and `curves.png`, and log both to TensorBoard.
 
-    It draws no random numbers and keeps no state, so a run is the same with it and without. What
-    goes wrong here is told in a line and never ends a run.
+    The callback uses no random numbers and has no state in checkpoints: training is the same with
+    and without it. An error is printed once and does not stop the training.
 
     Args:
-        folder: of the run.
-        source: the validation examples, as images.
-        count: how many of them are shown, always the same.
+        folder: Folder of the run.
+        source: The validation images.
+        count: Number of images shown, always the same ones.
     """
 
     def __init__(self, folder: Path, source: Sampler, count: int) -> None:
         self._folder, self._source, self._count = folder, source, min(count, len(source))
         self._examples: list[Example] = []
-        self._given_up: set[str] = set()
+        self._disabled: set[str] = set()
 
     def on_validation_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Reads the examples, while averaged weights, if there are any, are still in place."""
+        """Decode the examples while averaged weights, if any, are in place."""
         if trainer.is_global_zero and not trainer.sanity_checking:
-            self._attempt("predictions", lambda: self._read(module))
+            self._attempt("predictions", lambda: self._decode(module))
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Draws; the measures of this validation are known only now."""
+        """Plot; the metrics of this validation are logged by now."""
         if trainer.is_global_zero and not trainer.sanity_checking:
-            self._attempt("predictions", lambda: self._show_predictions(trainer))
-            self._attempt("curves", lambda: self._show_curves(trainer))
+            self._attempt("predictions", lambda: self._plot_predictions(trainer))
+            self._attempt("curves", lambda: self._plot_curves(trainer))
 
     def _attempt(self, what: str, work: Callable[[], None]) -> None:
-        if what in self._given_up:
+        if what in self._disabled:
             return
         try:
             work()
-        except Exception as error:  # whatever it is, training is worth more than an image of it
-            self._given_up.add(what)
-            say(f"draws no {what} from here on: {' '.join(str(error).split())}")
+        except Exception as error:  # a plot must never stop the training
+            self._disabled.add(what)
+            say(f"{what} are no longer plotted: {' '.join(str(error).split())}")
 
-    def _read(self, module: L.LightningModule) -> None:
+    def _decode(self, module: L.LightningModule) -> None:
         assert isinstance(module, TrainingModule)
         chosen = np.linspace(0, len(self._source) - 1, self._count).round().astype(int)
-        self._examples = read_greedily(module, self._source, chosen.tolist())
+        self._examples = decode_greedily(module, self._source, chosen.tolist())
 
-    def _show_predictions(self, trainer: L.Trainer) -> None:
-        right = sum(example.is_right for example in self._examples)
+    def _plot_predictions(self, trainer: L.Trainer) -> None:
+        correct = sum(example.is_correct for example in self._examples)
         title = (
             f"epoch {trainer.current_epoch + 1}, step {trainer.global_step}: "
-            f"{right} of {len(self._examples)} right"
+            f"{correct} of {len(self._examples)} correct"
         )
-        drawn = draw_sheet(self._examples, title)
+        pixels = draw_sheet(self._examples, title)
         folder = self._folder / "predictions"
         folder.mkdir(exist_ok=True)
         file = folder / f"epoch-{trainer.current_epoch + 1:03}.png"
-        self._show(trainer, "validation/predictions", drawn, file)
+        self._save(trainer, "validation/predictions", pixels, file)
 
-    def _show_curves(self, trainer: L.Trainer) -> None:
+    def _plot_curves(self, trainer: L.Trainer) -> None:
         (log,) = (logger for logger in trainer.loggers if isinstance(logger, CSVLogger))
-        log.save()  # it keeps the newest rows to itself for a while
-        drawn = draw_curves(read_curves(Path(log.root_dir)), self._folder.name)
-        self._show(trainer, "curves", drawn, self._folder / "curves.png")
+        log.save()  # flush buffered records
+        pixels = draw_curves(read_curves(Path(log.root_dir)), self._folder.name)
+        self._save(trainer, "curves", pixels, self._folder / "curves.png")
 
-    def _show(self, trainer: L.Trainer, name: str, drawn: np.ndarray, file: Path) -> None:
-        Image.fromarray(drawn).save(file)
+    def _save(self, trainer: L.Trainer, name: str, pixels: np.ndarray, file: Path) -> None:
+        Image.fromarray(pixels).save(file)
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
-                logger.experiment.add_image(name, drawn, trainer.global_step, dataformats="HWC")
+                logger.experiment.add_image(name, pixels, trainer.global_step, dataformats="HWC")
 
 
 @torch.inference_mode()
-def read_greedily(module: TrainingModule, source: Sampler, chosen: Sequence[int]) -> list[Example]:
-    """What a model in training reads in some examples, left to right, in their order."""
-    drawings = [source.sample(index, np.random.default_rng(0)) for index in chosen]
-    images = [drawing.render()[0] for drawing in drawings]
+def decode_greedily(
+    module: TrainingModule, source: Sampler, chosen: Sequence[int]
+) -> list[Example]:
+    """Decode some examples greedily, left to right.
+
+    Args:
+        module: The model in training.
+        source: The examples.
+        chosen: Indices of the examples to decode.
+    """
+    samples = [source.sample(index, np.random.default_rng(0)) for index in chosen]
+    images = [sample.render()[0] for sample in samples]
     order = sorted(range(len(chosen)), key=lambda place: images[place].shape[1])
     found: dict[int, tuple[str, ...]] = {}
-    for start in range(0, len(order), _GROUP):
-        group = order[start : start + _GROUP]
-        longest = max(len(drawings[place].tokens) for place in group)
-        readings = _read_group(module, [images[place] for place in group], longest + _MORE)
-        found.update(zip(group, readings, strict=True))
+    for start in range(0, len(order), _BATCH):
+        group = order[start : start + _BATCH]
+        longest = max(len(samples[place].tokens) for place in group)
+        predictions = _decode_batch(
+            module, [images[place] for place in group], longest + _EXTRA_TOKENS
+        )
+        found.update(zip(group, predictions, strict=True))
     return [
-        Example(images[place], tuple(drawing.tokens), found[place])
-        for place, drawing in enumerate(drawings)
+        Example(images[place], tuple(sample.tokens), found[place])
+        for place, sample in enumerate(samples)
     ]
 
 
-def _read_group(
-    module: TrainingModule, images: Sequence[np.ndarray], most: int
+def _decode_batch(
+    module: TrainingModule, images: Sequence[np.ndarray], max_length: int
 ) -> list[tuple[str, ...]]:
-    words = module.vocabulary
+    vocabulary = module.vocabulary
     batch, padding = (torch.from_numpy(part).to(module.device) for part in pad_images(images))
     memory = module.model.encode(batch.contiguous(memory_format=torch.channels_last), padding)
     step_model = PyTorchStepModel(module.model, memory)
-    readings = greedy(step_model, words.sos, words.eos, len(images), max_length=most)
-    return [tuple(words.decode(reading.tokens, skip_special=True)) for reading in readings]
+    found = greedy(step_model, vocabulary.sos, vocabulary.eos, len(images), max_length=max_length)
+    return [tuple(vocabulary.decode(one.tokens, skip_special=True)) for one in found]
