@@ -351,13 +351,13 @@ def _read_set(
     views: int,
 ) -> tuple[list["Prediction"], bool]:
     """What a model reads in a data set, and whether it was trained with ink."""
-    from posformer.evaluation.predict import predict_watched
+    from posformer.evaluation.predict import predict
     from posformer.runtime import load_runtime
     from posformer.runtime.decoding import search_options
 
     runtime = load_runtime(model, engine.value, threads)
     options = search_options(runtime.config, beam, greedy=greedy, views=views)
-    found = predict_watched(runtime, examples, options)
+    found = predict(runtime, examples, options)
     return list(found), bool(runtime.info.get("used_ink"))
 
 
@@ -384,9 +384,6 @@ def calibrate(
     ] = None,
 ) -> None:
     """Fit how sure a model is to how often it is right, and store that in its folder."""
-    from rich.console import Console
-    from rich.progress import track
-
     from posformer.evaluation.predict import open_set
     from posformer.evaluation.reliability import (
         draw_reliability,
@@ -399,15 +396,7 @@ def calibrate(
 
     examples = open_set(data, split, leave_out, limit)
     runtime = load_runtime(model, threads=threads)
-    console = Console(stderr=True)
-    readings = track(
-        read_best(runtime, examples, search_options(runtime.config, beam, views=views)),
-        "Reading",
-        total=len(examples),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    readings = read_best(runtime, examples, search_options(runtime.config, beam, views=views))
     without = f" without texts of {leave_out}" if leave_out else ""
     trial = try_calibration(
         list(readings), f"{data.name} {split}{without}, beam {beam}, views {views}"

@@ -16,7 +16,7 @@ from posformer.comparison.candidates import Candidate
 from posformer.data import list_splits
 from posformer.errors import ConfigError, DataError, PosformerError
 from posformer.evaluation.metrics import edit_distances
-from posformer.evaluation.predict import EvaluationSet, open_set, predict_watched
+from posformer.evaluation.predict import EvaluationSet, open_set, predict
 from posformer.evaluation.predictions import read_predictions, write_predictions
 from posformer.models.checkpoint import read_checkpoint
 from posformer.runtime.decoding import search_options
@@ -184,7 +184,7 @@ def _predict(
     runtime = PyTorchRuntime.load(model, threads)
     options = search_options(runtime.config, benchmark.beam, greedy=benchmark.greedy)
     start = time.process_time()
-    write_predictions(file, predict_watched(runtime, examples, options))
+    write_predictions(file, predict(runtime, examples, options))
     spent = time.process_time() - start
     seconds = None if model.is_dir() else read_checkpoint(model)["posformer"].get("spent")
     return {

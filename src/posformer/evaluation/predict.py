@@ -15,9 +15,9 @@ from posformer.ink import render
 from posformer.runtime import Calibration, Runtime, confidences, decode_images
 from posformer.search import DecodingOptions, Hypothesis
 
-__all__ = ["EvaluationSet", "decode_set", "open_set", "predict", "predict_watched"]
+__all__ = ["EvaluationSet", "decode_set", "open_set", "predict"]
 
-_CHUNK = 64  # images held in memory and grouped by size at a time
+_BATCH_IMAGES = 64  # images held in memory and sorted by size at a time
 
 
 class EvaluationSet:
@@ -82,10 +82,25 @@ def open_set(
 def decode_set(
     runtime: Runtime, examples: EvaluationSet, options: DecodingOptions
 ) -> Iterator[list[Hypothesis]]:
-    """Yield the hypotheses for each image of a dataset, best first."""
-    for start in range(0, len(examples), _CHUNK):
-        indices = range(start, min(start + _CHUNK, len(examples)))
-        yield from decode_images(runtime, [examples.image(index) for index in indices], options)
+    """Yield the hypotheses of every image in order, with a progress bar on a terminal."""
+    console = Console(stderr=True)
+    batches = [
+        range(first, min(first + _BATCH_IMAGES, len(examples)))
+        for first in range(0, len(examples), _BATCH_IMAGES)
+    ]
+    decoded = (
+        hypotheses
+        for indices in batches
+        for hypotheses in decode_images(runtime, [examples.image(i) for i in indices], options)
+    )
+    yield from track(
+        decoded,
+        "Recognizing",
+        total=len(examples),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
 
 
 def predict(
@@ -101,20 +116,3 @@ def predict(
         tokens = runtime.vocabulary.decode(best[0].tokens) if best else []
         confidence = confidences(best, calibration)[0] if best else 0.0
         yield Prediction(name, caption, tuple(tokens), confidence)
-
-
-def predict_watched(
-    runtime: Runtime, examples: EvaluationSet, options: DecodingOptions
-) -> Iterator[Prediction]:
-    """Like `predict`, with a progress bar on stderr if it is a terminal."""
-    console = Console(stderr=True)
-    return iter(
-        track(
-            predict(runtime, examples, options),
-            "Recognizing",
-            total=len(examples),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-    )
