@@ -18,6 +18,14 @@ _MAX_CACHED_SAMPLES = 20_000  # caching a whole corpus would cost each process 1
 
 
 @dataclass(frozen=True)
+class Source:
+    """The provenance of a writer's symbols."""
+
+    corpus: str
+    license: str
+
+
+@dataclass(frozen=True)
 class SymbolSample:
     """A handwritten symbol; lengths are in the units of the ink it was taken from."""
 
@@ -56,6 +64,8 @@ class SymbolBank:
         tokens: Sequence[str],
         writers: Sequence[str],
         metrics: np.ndarray,
+        sources: Mapping[str, Source] | None = None,
+        lead_writers: Iterable[str] | None = None,
     ) -> None:
         """Create a bank from arrays; see `from_inks` and `from_samples`.
 
@@ -67,8 +77,12 @@ class SymbolBank:
             writers: Writer of each sample.
             metrics: float32 (samples, 2), x-height and distance of the baseline below the top of
                 the box.
+            sources: Provenance by writer, where it is known.
+            lead_writers: Writers with enough symbols to write an expression; all by default.
+                Others only lend the symbols that a lead writer lacks.
         """
         self._points, self._lengths, self._metrics = points, lengths, metrics
+        self.sources: Mapping[str, Source] = sources or {}
         self._first_stroke = np.concatenate([[0], np.cumsum(strokes)]).astype(np.int64)
         self._first_point = np.concatenate([[0], np.cumsum(lengths)])[self._first_stroke]
         self._extents = np.maximum.reduceat(points, self._first_point[:-1])
@@ -76,6 +90,7 @@ class SymbolBank:
         self._cache: dict[int, SymbolSample] = {}
         self._neighbors: dict[tuple[str, str], tuple[int, ...]] = {}
         self._build_indices()
+        self._lead_writers = self.writers if lead_writers is None else tuple(sorted(lead_writers))
 
     def _build_indices(self) -> None:
         by_token: dict[str, list[int]] = defaultdict(list)
@@ -91,16 +106,42 @@ class SymbolBank:
         self._styles = self._measure_styles()
 
     def _measure_styles(self) -> dict[str, np.ndarray]:
-        """Return the style of each writer: logarithms of symbol width and point spacing."""
-        units = self._metrics[:, 0]
-        spacing = self._extents.sum(axis=1) / np.diff(self._first_point)
-        features = np.log(
-            np.stack([0.2 + self._extents[:, 0] / units, 1e-3 + spacing / units], axis=1)
+        """Return the style of each writer, float64 (4,), scaled to unit variance.
+
+        The features are slant and the logarithms of aspect ratio, size and point spacing, each
+        relative to the median of the token, so that writers of different symbols can be compared.
+        """
+        units = self._metrics[:, :1]
+        size = 0.2 + self._extents / units
+        spacing = self._extents.sum(axis=1) / np.diff(self._first_point) / units[:, 0]
+        features = np.stack(
+            [
+                self._measure_slants(),
+                np.log(size[:, 0] / size[:, 1]),
+                np.log(size[:, 0]),
+                np.log(1e-3 + spacing),
+            ],
+            axis=1,
         )
+        for indices in self._by_token.values():
+            features[list(indices)] -= np.median(features[list(indices)], axis=0)
         by_writer: dict[str, list[int]] = defaultdict(list)
         for index, writer in enumerate(self._writer_of):
             by_writer[writer].append(index)
-        return {writer: np.median(features[own], axis=0) for writer, own in by_writer.items()}
+        styles = np.array([np.median(features[own], axis=0) for own in by_writer.values()])
+        return dict(zip(by_writer, styles / (styles.std(axis=0) + 1e-6), strict=True))
+
+    def _measure_slants(self) -> np.ndarray:
+        """Return the mean slant (dx per dy) of the steep segments of each sample, (samples,)."""
+        moves = np.diff(self._points, axis=0, append=self._points[-1:])
+        moves[np.cumsum(self._lengths) - 1] = 0  # from one stroke to the next
+        dx, dy = moves.T
+        steep = np.abs(dy) > np.abs(dx)
+        height, shift = (
+            np.add.reduceat(np.where(steep, values, 0.0), self._first_point[:-1])
+            for values in (np.abs(dy), np.sign(dy) * dx)
+        )
+        return -shift / np.maximum(height, 1e-6)
 
     @classmethod
     def from_samples(cls, samples: Iterable[SymbolSample]) -> SymbolBank:
@@ -119,6 +160,20 @@ class SymbolBank:
             tokens=[sample.token for sample in samples],
             writers=[sample.writer for sample in samples],
             metrics=np.array([[sample.unit, sample.baseline] for sample in samples], np.float32),
+        )
+
+    @classmethod
+    def merge(cls, banks: Sequence[SymbolBank]) -> SymbolBank:
+        """Combine banks, whose writers must have different names."""
+        return cls(
+            points=np.concatenate([bank._points for bank in banks]),
+            lengths=np.concatenate([bank._lengths for bank in banks]),
+            strokes=np.concatenate([np.diff(bank._first_stroke) for bank in banks]),
+            tokens=[token for bank in banks for token in bank._token_of],
+            writers=[writer for bank in banks for writer in bank._writer_of],
+            metrics=np.concatenate([bank._metrics for bank in banks]),
+            sources={name: source for bank in banks for name, source in bank.sources.items()},
+            lead_writers=[writer for bank in banks for writer in bank._lead_writers],
         )
 
     @classmethod
@@ -144,6 +199,11 @@ class SymbolBank:
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_cache": {}, "_neighbors": {}}
+
+    @property
+    def lead_writers(self) -> tuple[str, ...]:
+        """The writers who can write expressions; all if no writer has enough symbols."""
+        return self._lead_writers or self.writers
 
     def samples(self, token: str, writer: str | None = None) -> Sequence[SymbolSample]:
         """Return all samples of a token, optionally of one writer."""

@@ -40,7 +40,7 @@ class Box:
         return cls(width, top, top + height, [Piece(index, points, lengths, 0.0, top)])
 
     def put(self, other: Box, x: float, y: float) -> None:
-        """Add another box, left edge at `x` and baseline at `y`; do not reuse it."""
+        """Add another box, left edge at `x` and baseline at `y`; it must not be reused."""
         for piece in other.pieces:
             piece.x += x
             piece.y += y

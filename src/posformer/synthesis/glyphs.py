@@ -119,7 +119,8 @@ def _write(traces: Sequence[Trace], writer: Writer, rng: np.random.Generator) ->
     slant = writer.slant + float(rng.normal(0.0, 0.02))
     strokes = []
     for trace in _deviate(traces, writer.tremor, rng):
-        points = _smooth(_curve(trace), writer.rounding) * stretch
+        curve = smooth_curve(trace.points, trace.corners, _SPACING)
+        points = _smooth(curve, writer.rounding) * stretch
         points[:, 0] += slant * points[:, 1]
         strokes.append(points * (1.0, -1.0))
     return strokes
@@ -156,17 +157,24 @@ def _sample(token: str, writer: Writer, strokes: Sequence[np.ndarray]) -> Symbol
     )
 
 
-def _curve(trace: Trace) -> np.ndarray:
-    """Return equidistant points along a stroke, float64 (points, 2)."""
-    corners = [0, *(i for i, corner in enumerate(trace.corners) if corner), len(trace.points) - 1]
+def smooth_curve(points: np.ndarray, corners: Sequence[bool], spacing: float) -> np.ndarray:
+    """Return equidistant points on a smooth curve through control points.
+
+    Args:
+        points: float (points, 2), at least two.
+        corners: For each point, whether the curve has a corner there.
+        spacing: Distance of the resulting points along the curve.
+
+    Returns:
+        float64 (new points, 2).
+    """
+    ends = [0, *(i for i, corner in enumerate(corners) if corner), len(points) - 1]
     pieces = [
-        _catmull_rom(trace.points[first : last + 1])
-        for first, last in pairwise(corners)
-        if last > first
+        _catmull_rom(points[first : last + 1]) for first, last in pairwise(ends) if last > first
     ]
     dense = np.concatenate(pieces)
     length = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(dense, axis=0).T))])
-    positions = np.linspace(0.0, length[-1], max(2, round(length[-1] / _SPACING) + 1))
+    positions = np.linspace(0.0, length[-1], max(2, round(length[-1] / spacing) + 1))
     return np.stack([np.interp(positions, length, dense[:, axis]) for axis in (0, 1)], axis=1)
 
 
