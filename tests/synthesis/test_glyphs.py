@@ -35,7 +35,7 @@ def test_points_fill_their_box(bank):
             assert sample.points.max(axis=0) == pytest.approx((sample.width, sample.height))
 
 
-def test_symbols_have_the_usual_vertical_extent(bank):
+def test_symbols_stand_in_their_row_as_handwritten_ones_do(bank):
     for token in bank.tokens - set(STRETCHED):
         tops = [sample.baseline / sample.unit for sample in bank.samples(token)]
         heights = [sample.relative_height for sample in bank.samples(token)]

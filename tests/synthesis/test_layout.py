@@ -207,6 +207,6 @@ def test_symbol_without_samples_is_named(bank):
 
 
 @pytest.mark.parametrize("text", ["", "{ }", "\\\\", "\\begin{cases} \\end{cases}"])
-def test_empty_expression_is_an_error(text, bank):
+def test_nothing_cannot_be_written(text, bank):
     with pytest.raises(ExpressionError, match="nothing to write"):
         lay_out(text.split(), bank, np.random.default_rng(0))
