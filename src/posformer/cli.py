@@ -436,7 +436,7 @@ def train(
 
 @app.command()
 def compare(
-    contenders: Annotated[
+    candidates: Annotated[
         list[str],
         typer.Argument(
             metavar="CONFIG... [KEY=VALUE]...",
@@ -470,14 +470,21 @@ def compare(
     threads: Annotated[int, typer.Option(min=1, help="Of the CPU, to train and to read.")] = 1,
 ) -> None:
     """Train several configs at one budget, and print the paper's table; go on where it stopped."""
-    from posformer.comparison import Benchmark, Result, gather, run_all, write_report
+    from posformer.comparison import (
+        Benchmark,
+        Result,
+        gather,
+        run_all,
+        split_arguments,
+        write_report,
+    )
 
     if (data is None) != (split is None):
         raise typer.BadParameter("a data set has splits: name both", param_hint="--data, --split")
-    paths = [Path(one) for one in contenders if "=" not in one]
+    paths, overrides = split_arguments(candidates)
     found = gather(
         paths,
-        [one for one in contenders if "=" in one],
+        overrides,
         minutes=minutes,
         epochs=epochs,
         threads=threads,

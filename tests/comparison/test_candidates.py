@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from posformer.comparison import gather
+from posformer.comparison import gather, split_arguments
 from posformer.errors import ConfigError, PosformerError
 
 
@@ -39,6 +39,21 @@ def test_baseline_of_a_config_or_of_all_candidates(configs: list[Path], tmp_path
     paths = [*configs, other]
     assert [one.baseline for one in gather(paths)] == [None, "plain", "plain-pf"]
     assert [one.baseline for one in gather(paths, baseline="other")] == ["other", "other", None]
+
+
+def test_configs_can_have_their_own_overrides(configs: list[Path]) -> None:
+    named = f"{configs[0]}:optimizer.clip=1.0,name=clipped"
+    unnamed = f"{configs[0]}:optimizer.clip=2.5"
+    found = gather([configs[0], named, unnamed], ["batch.max_images=4"])
+    assert [one.name for one in found] == ["plain", "clipped", "plain-clip-2.5"]
+    assert [one.config.optimizer.clip for one in found[1:] if one.config] == [1.0, 2.5]
+    assert all(one.config.batch.max_images == 4 for one in found if one.config)
+
+
+def test_arguments_are_split_into_candidates_and_overrides() -> None:
+    arguments = ["a.yaml", "epochs=3", "b.yaml:epochs=2,name=c", "data.images=x.zip"]
+    expected = ["a.yaml", "b.yaml:epochs=2,name=c"], ["epochs=3", "data.images=x.zip"]
+    assert split_arguments(arguments) == expected
 
 
 def test_existing_models_are_candidates(configs: list[Path], given_model: Path) -> None:

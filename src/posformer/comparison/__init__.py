@@ -1,6 +1,6 @@
 """Configs trained and evaluated with an equal budget. Needs the extra `train`."""
 
-from posformer.comparison.candidates import Candidate, gather
+from posformer.comparison.candidates import Candidate, gather, split_arguments
 from posformer.comparison.comparison_plot import draw_plot
 from posformer.comparison.comparison_report import write_report
 from posformer.comparison.comparison_table import Estimate, Gain, TableRow, make_rows, markdown
@@ -18,5 +18,6 @@ __all__ = [
     "make_rows",
     "markdown",
     "run_all",
+    "split_arguments",
     "write_report",
 ]

@@ -1,5 +1,6 @@
 """Candidates of a comparison: configs to train, and existing models."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,9 @@ from posformer.training.frozen_encoder import FrozenEncoder
 from posformer.training.lightning_module import TrainingModule
 from posformer.training.training_config import TrainingConfig, load_config
 
-__all__ = ["Candidate", "gather"]
+__all__ = ["Candidate", "gather", "split_arguments"]
+
+_OVERRIDE = r"[A-Za-z_][\w.]*="  # the start of `key=value`
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,14 @@ class Candidate:
         return {"config": config.to_dict(), "encoder": self.encoder}
 
 
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split the arguments of `posformer compare` into candidates and overrides for all configs."""
+    overrides = [argument for argument in arguments if re.match(_OVERRIDE, argument)]
+    return [argument for argument in arguments if argument not in overrides], overrides
+
+
 def gather(
-    paths: Sequence[Path],
+    paths: Sequence[str | Path],
     changes: Sequence[str] = (),
     *,
     minutes: float | None = None,
@@ -44,7 +53,9 @@ def gather(
     """Load configs and find models; errors are raised before anything is trained.
 
     Args:
-        paths: Configs (YAML), model folders, checkpoints, and folders of finished runs.
+        paths: Configs (YAML), model folders, checkpoints, and folders of finished runs. A config
+            can have its own overrides: `dwap.yaml:model.position=heads,name=dwap-pf`. Without
+            `name`, its name is made from the overrides.
         changes: `key=value` overrides for all configs.
         minutes: Training budget of each config in CPU minutes; None: as in the config.
         epochs: Training budget in epochs; None: as in the config.
@@ -66,7 +77,9 @@ def gather(
     return [replace(one, baseline=_baseline_of(one, found, baseline)) for one in found]
 
 
-def _candidate(path: Path, changes: Sequence[str]) -> Candidate:
+def _candidate(argument: str | Path, changes: Sequence[str]) -> Candidate:
+    file, *own = re.split(rf":(?={_OVERRIDE})", str(argument), maxsplit=1)
+    path = Path(file)
     last, config = path / "last.ckpt", path / "config.yaml"
     if last.exists():
         known = load_config(config) if config.exists() else None
@@ -78,7 +91,11 @@ def _candidate(path: Path, changes: Sequence[str]) -> Candidate:
         if not path.exists():
             raise ConfigError(f"{path}: no such checkpoint")
         return Candidate(path.stem, model=path)
-    wanted = load_config(path, list(changes))
+    overrides = re.split(rf",(?={_OVERRIDE})", own[0]) if own else []
+    wanted = load_config(path, [*changes, *overrides])
+    if overrides and not any(override.startswith("name=") for override in overrides):
+        short = [re.sub(r"^[\w.]*\.(?=\w+=)", "", override) for override in overrides]
+        wanted = replace(wanted, name=re.sub(r"[^\w.+-]+", "-", "-".join([wanted.name, *short])))
     return Candidate(wanted.name, wanted)
 
 

@@ -28,9 +28,9 @@ def draw_plot(rows: Sequence[TableRow], title: str, path: Path) -> None:
     for place, row in enumerate(rows):
         value, (low, high) = row.exprate.value, row.exprate.interval
         label, marker, color = (
-            ("with gain over its baseline", "o", COLORS[0])
+            ("compared with its baseline", "o", COLORS[0])
             if row.gain
-            else ("baseline or single model", "s", COLORS[1])
+            else ("baseline", "s", COLORS[1])
         )
         axes.errorbar(
             value,

@@ -278,7 +278,7 @@ def _kinds(error: ErrorAnalysis) -> list[str]:
 def _facts(one: Prediction, error: ErrorAnalysis, pairs: Sequence[Pair]) -> list[str]:
     edits = sum(pair.kind != "same" for pair in pairs)
     facts = [
-        f"{edits} edit{'s' if edits > 1 else ''} of {len(one.truth)} tokens",
+        f"{edits} edit{'s' if edits > 1 else ''}, {len(one.truth)} tokens",
         f"level {encode_forest(one.truth, lenient=True).complexity}",
         _ERROR_KINDS[error.kind],
     ]
