@@ -1,10 +1,10 @@
-"""How made-up handwriting compares with real handwriting of the same texts.
+"""Compare synthetic handwriting with real handwriting of the same expressions.
 
 python benchmarks/handwriting.py --ink CORPUS [--split S] [--every N]
 
-Lays out the texts of a corpus anew with the corpus's own symbols and prints, for lengths that a
-layout decides on, the 10th, 50th and 90th percentile of both. Lengths are in x-heights of their
-row, but for those of images.
+Lays out the expressions of a corpus with the corpus's own symbols. Prints the 10th, 50th and 90th
+percentile of the lengths that a layout determines, for both. Lengths are in x-heights of the line,
+except for the size of images.
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ Box = tuple[float, float, float, float]
 
 
 class Measured:
-    """One expression: boxes of tokens, of items and of rows."""
+    """Bounding boxes of the tokens and parts of one expression."""
 
     def __init__(self, ink: AlignedInk) -> None:
         self.tokens = ink.tokens
@@ -50,7 +50,7 @@ class Measured:
                 self.boxes[place] = (*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
 
     def line(self, row: Row) -> tuple[float, float] | None:
-        """Baseline and x-height of a row."""
+        """Return baseline and x-height of a row."""
         places = [place for place in row_symbols(row) if place in self.boxes]
         edges = [self.boxes[place] for place in places]
         return fit_row(
@@ -60,7 +60,7 @@ class Measured:
         )
 
     def box(self, part: Row | Item) -> Box | None:
-        """The box around all ink of a part of the expression."""
+        """Return the bounding box of a part of the expression."""
         found = np.array([self.boxes[place] for place in _places(part) if place in self.boxes])
         if not len(found):
             return None
@@ -82,7 +82,7 @@ def _places(part: Row | Item | None) -> list[int]:
 
 
 def lengths(ink: AlignedInk) -> Iterator[tuple[str, float]]:
-    """All lengths of an expression, each with what it is the length of."""
+    """Yield the name and value of all lengths of an expression."""
     height, width = rendered_size(in_pixels(ink).strokes)
     yield from (("image height, pixels", height), ("image width, pixels", width))
     try:
@@ -138,19 +138,19 @@ def collect(inks: Sequence[AlignedInk]) -> dict[str, list[float]]:
 
 
 def main(
-    ink: Annotated[Path, typer.Option(help="A corpus of InkML.")],
+    ink: Annotated[Path, typer.Option(help="InkML corpus.")],
     split: str = "train",
-    every: Annotated[int, typer.Option(help="Take one of so many expressions.")] = 4,
+    every: Annotated[int, typer.Option(help="Use every Nth expression.")] = 4,
 ) -> None:
     corpus = load_ink(ink, split)
     bank, rng = SymbolBank.from_inks(corpus), np.random.default_rng(0)
     chosen = corpus[::every]
-    made = collect([lay_out(real.tokens, bank, rng) for real in chosen])
-    print(f"{'':40}{'count':>7}  {'real 10/50/90 %':>22}  {'made 10/50/90 %':>22}")
+    synthetic = collect([lay_out(real.tokens, bank, rng) for real in chosen])
+    print(f"{'':40}{'count':>7}  {'real 10/50/90 %':>22}  {'synthetic 10/50/90 %':>22}")
     for name, real in collect(chosen).items():
         shown = [
             "".join(f"{value:7.2f}" for value in np.percentile(lot, [10, 50, 90]))
-            for lot in (real, made[name])
+            for lot in (real, synthetic[name])
         ]
         print(f"{name:40}{len(real):7}  {shown[0]:>22}  {shown[1]:>22}")
 
