@@ -52,8 +52,8 @@ def half_right(tiny_folder, tmp_path_factory):
     captions = []
     for number, (image, best) in enumerate(zip(images, found, strict=True)):
         cv2.imwrite(str(folder / "img" / f"{number}.bmp"), image)
-        words = [*runtime.vocabulary.decode(best[0].tokens), *(["x", "="] if number % 2 else [])]
-        captions.append("\t".join([str(number), " ".join(words or ["x"])]))
+        tokens = [*runtime.vocabulary.decode(best[0].tokens), *(["x", "="] if number % 2 else [])]
+        captions.append("\t".join([str(number), " ".join(tokens or ["x"])]))
     (folder / "caption.txt").write_text("\n".join(captions) + "\n")
     return folder.parents[1]
 

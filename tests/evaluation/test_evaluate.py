@@ -104,9 +104,9 @@ def test_confidence_is_that_of_the_recognizer(data: Path, tiny_folder: Path) -> 
     found = list(predict(runtime, examples, search_options(runtime.config, beam=2)))
     recognizer = Recognizer(runtime)
     for number, one in enumerate(found):
-        reading = recognizer.recognize(examples.image(number), beam=2, views=1)
-        assert one.prediction == reading.tokens
-        assert one.confidence == pytest.approx(reading.confidence, abs=1e-6)
+        expected = recognizer.recognize(examples.image(number), beam=2, views=1)
+        assert one.prediction == expected.tokens
+        assert one.confidence == pytest.approx(expected.confidence, abs=1e-6)
 
 
 def test_markdown_output_with_a_limit(data: Path, model: Path) -> None:

@@ -294,10 +294,10 @@ def test_explain_command(tiny_folder, formula, tmp_path):
 def test_explain_a_checkpoint(tiny_folder, formula, tmp_path):
     model = load_model(tiny_folder)
     config = {"name": "tiny", "model": model.config.to_dict()}
-    words = list(model.vocabulary.tokens)
+    tokens = list(model.vocabulary.tokens)
     state = {f"model.{name}": value for name, value in model.state_dict().items()}
     torch.save(
-        {"state_dict": state, "posformer": {"config": config, "tokens": words}},
+        {"state_dict": state, "posformer": {"config": config, "tokens": tokens}},
         tmp_path / "last.ckpt",
     )
     found = explain(formula, tmp_path / "out", model=tmp_path / "last.ckpt", latex="x")

@@ -1,57 +1,43 @@
 """Metrics, significance tests, tables and the HTML report.
 
-Names are imported on first use: the metrics need neither a runtime nor matplotlib. The torchmetrics
-versions are in `posformer.evaluation.torch_metrics`.
+The metrics need neither a runtime nor matplotlib: the report and label graphs are imported on first
+use. The torchmetrics versions are in `posformer.evaluation.torch_metrics`.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from posformer.evaluation.error_kinds import (
-        ErrorAnalysis,
-        ErrorCounts,
-        analyze_error,
-        count_errors,
-    )
-    from posformer.evaluation.label_graphs import label_graph, write_label_graphs
-    from posformer.evaluation.metrics import ScoreBin, Scores, edit_distances, evaluate_pairs
-    from posformer.evaluation.paired import Comparison, compare
-    from posformer.evaluation.predictions import (
-        Prediction,
-        read_predictions,
-        write_predictions,
-        write_scores,
-    )
-    from posformer.evaluation.report import ReportOptions, report_page, write_report
-    from posformer.evaluation.score_table import markdown_table, rich_tables
-    from posformer.evaluation.significance import (
-        Intervals,
-        bootstrap_difference,
-        bootstrap_intervals,
-        mcnemar,
-    )
-    from posformer.evaluation.symbol_scores import (
-        Confusion,
-        SymbolScore,
-        count_confusions,
-        score_symbols,
-    )
-    from posformer.evaluation.token_alignment import Pair, align
+from posformer.evaluation.error_kinds import (
+    ErrorAnalysis,
+    ErrorCounts,
+    analyze_error,
+    count_errors,
+)
+from posformer.evaluation.metrics import ScoreBin, Scores, edit_distances, evaluate_pairs
+from posformer.evaluation.paired import Comparison, compare
+from posformer.evaluation.predictions import (
+    Prediction,
+    read_predictions,
+    write_predictions,
+    write_scores,
+)
+from posformer.evaluation.score_table import markdown_table, rich_tables
+from posformer.evaluation.significance import (
+    Intervals,
+    bootstrap_difference,
+    bootstrap_intervals,
+    mcnemar,
+)
+from posformer.evaluation.symbol_scores import (
+    Confusion,
+    SymbolScore,
+    count_confusions,
+    score_symbols,
+)
+from posformer.evaluation.token_alignment import Pair, align
 
-_MODULES = {
-    "error_kinds": ("ErrorAnalysis", "ErrorCounts", "analyze_error", "count_errors"),
-    "label_graphs": ("label_graph", "write_label_graphs"),
-    "metrics": ("ScoreBin", "Scores", "edit_distances", "evaluate_pairs"),
-    "paired": ("Comparison", "compare"),
-    "predictions": ("Prediction", "read_predictions", "write_predictions", "write_scores"),
-    "report": ("ReportOptions", "report_page", "write_report"),
-    "score_table": ("markdown_table", "rich_tables"),
-    "significance": ("Intervals", "bootstrap_difference", "bootstrap_intervals", "mcnemar"),
-    "symbol_scores": ("Confusion", "SymbolScore", "count_confusions", "score_symbols"),
-    "token_alignment": ("Pair", "align"),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+if TYPE_CHECKING:
+    from posformer.evaluation.label_graphs import label_graph, write_label_graphs
+    from posformer.evaluation.report import ReportOptions, report_page, write_report
 
 __all__ = [
     "Comparison",
@@ -89,10 +75,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    if name in ("label_graph", "write_label_graphs"):
+        from posformer.evaluation import label_graphs
 
+        return getattr(label_graphs, name)
+    if name in ("ReportOptions", "report_page", "write_report"):
+        from posformer.evaluation import report
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+        return getattr(report, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
