@@ -1,6 +1,8 @@
 """Evaluation of a model on a dataset: the command, image datasets and ink datasets."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +132,29 @@ def test_ink_dataset_is_rendered(
     assert len(examples) == 3
     image = examples.image(0)
     assert image.max() == 255 and image[:12].max() == 0  # CROHME's margin
+
+
+WITHOUT_MATPLOTLIB = """
+import sys
+sys.modules["matplotlib"] = None
+sys.argv = ["posformer", *sys.argv[1:]]
+from posformer.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ((), 0, ""),
+        (("--report", "report"), 2, "pip install 'posformer[report]'"),
+    ],
+)
+def test_only_the_report_needs_matplotlib(
+    tmp_path: Path, options: tuple[str, ...], code: int, message: str
+) -> None:
+    write_predictions(tmp_path / "p.jsonl", [Prediction("a", ("x",), ("y",), 0.5)])
+    command = [sys.executable, "-c", WITHOUT_MATPLOTLIB, "evaluate", "--from", "p.jsonl", *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr and len(done.stderr.splitlines()) == (code != 0)

@@ -162,6 +162,16 @@ def test_colors_mark_correct_and_wrong_examples_and_tokens() -> None:
     assert has_colour(draw_sheet([Example(ink, ("x",), ())], "empty"), *wrong)
 
 
+def test_images_are_visible() -> None:
+    """The ink of the image adds black pixels to the card."""
+    blank, ink = np.zeros((40, 90), np.uint8), np.full((40, 90), 255, np.uint8)
+    black = [
+        (draw_sheet([Example(image, ("x",), ("x",))], "") == 0).all(axis=2).sum()
+        for image in (blank, ink)
+    ]
+    assert black[0] == 0 and black[1] > 40 * 90
+
+
 def test_cards_are_in_columns() -> None:
     ink = np.zeros((40, 90), np.uint8)
     one, four = (draw_sheet([Example(ink, ("x",), ("x",))] * count, "") for count in (1, 4))

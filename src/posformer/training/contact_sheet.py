@@ -86,8 +86,10 @@ def _layout(example: Example) -> _Card:
 
 def _draw_card(axes: Any, card: _Card, left: float, top: float) -> None:
     edge = _CORRECT if card.example.is_correct else _WRONG
-    axes.add_patch(Rectangle((left, top), _CARD, card.height, color=_PAPER, linewidth=0))
-    axes.add_patch(Rectangle((left, top), _EDGE, card.height, color=edge, linewidth=0))
+    for width, color in ((_CARD, _PAPER), (_EDGE, edge)):  # below the image
+        axes.add_patch(
+            Rectangle((left, top), width, card.height, color=color, linewidth=0, zorder=-1)
+        )
     left, top = left + _EDGE + _MARGIN, top + _MARGIN
     width, height = card.image_size
     extent = (left, left + width, top + height, top)
