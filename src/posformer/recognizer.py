@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import io
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -22,6 +20,7 @@ from posformer.ink.inkml import read_inkml
 from posformer.ink.render import render, strokes_in_pixels
 from posformer.ink.splitting import split_strokes
 from posformer.latex import in_lines, to_latex
+from posformer.latex.mathml import to_mathml
 from posformer.runtime.calibration import Calibration, confidences
 from posformer.runtime.decoding import DEFAULT_BEAM, DEFAULT_VIEWS, decode_images, search_options
 from posformer.runtime.engine import Engine, Runtime, load_runtime
@@ -95,17 +94,7 @@ class Recognition:
     @property
     def mathml(self) -> str:
         """The reading as presentation MathML; an `merror` where its LaTeX makes no sense."""
-        from latex2mathml.converter import convert
-
-        try:
-            display = "block" if self._is_display else "inline"
-            return str(convert(_as_arrays(self.latex), display=display))
-        except Exception:  # it raises anything at all on LaTeX that is not balanced
-            text = html.escape(self.latex)
-            return (
-                '<math xmlns="http://www.w3.org/1998/Math/MathML">'
-                f"<merror><mtext>{text}</mtext></merror></math>"
-            )
+        return to_mathml(self.latex, display=self._is_display)
 
 
 class Recognizer:
@@ -242,17 +231,6 @@ class Recognizer:
             tuple(others),
             calibrated=self.calibration is not None,
         )
-
-
-def _as_arrays(latex: str) -> str:
-    """Lines of equations as arrays, which is how the converter to MathML knows alignment."""
-    latex = _ALIGNED.sub(lambda side: _ARRAY[side[1]].format(columns="rl" * 10), latex)
-    return _GATHERED.sub(lambda side: _ARRAY[side[1]].format(columns="c"), latex)
-
-
-_ALIGNED = re.compile(r"\\(begin|end)\{(?:aligned|align|split)\*?\}")
-_GATHERED = re.compile(r"\\(begin|end)\{(?:gathered|gather)\*?\}")
-_ARRAY = {"begin": r"\begin{{array}}{{{columns}}}", "end": r"\end{{array}}"}
 
 
 def prepare(source: Source, split: bool = True) -> list[np.ndarray]:

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from posformer.errors import LatexError
 from posformer.latex import draw_forest, encode_forest, normalize, tokenize
 from posformer.latex.forest_drawing import forest_records
+from posformer.latex.mathml import to_mathml
 from posformer.recognizer import Recognition
-from posformer.serve.typesetting import typeset
 
 __all__ = ["Answer", "Expression", "Failure", "Health", "Latex", "Model", "Strokes"]
 
@@ -124,7 +124,7 @@ class Expression(BaseModel):
             forest = encode_forest(tokenize(latex), lenient=True)
         return cls(
             latex=latex,
-            mathml=typeset(latex),
+            mathml=to_mathml(latex),
             forest=[Place.model_validate(record) for record in forest_records(forest)],
             trees=draw_forest(forest) if forest.tokens else "",
             problem=problem,
