@@ -9,6 +9,7 @@ except for the size of images.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -16,26 +17,19 @@ import numpy as np
 import typer
 
 from posformer.data.ink_dataset import load_ink
+from posformer.errors import LatexError
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.alignment import in_pixels
 from posformer.ink.render import rendered_size
+from posformer.latex.symbols import SYMBOLS, tokens_of
+from posformer.latex.tree import Node, Row, baselines, indices, parse
 from posformer.synthesis.bank import SymbolBank
-from posformer.synthesis.expression import (
-    ExpressionError,
-    Fraction,
-    Item,
-    Radical,
-    Row,
-    Scripted,
-    Symbol,
-    parse,
-    row_symbols,
-    rows,
-)
-from posformer.synthesis.extents import OPERATORS, fit_row
+from posformer.synthesis.extents import fit_row
 from posformer.synthesis.layout import lay_out
 
 Box = tuple[float, float, float, float]
+
+_FRACTIONS, _ROOTS = tokens_of("fraction"), tokens_of("root")
 
 
 class Measured:
@@ -49,9 +43,9 @@ class Measured:
                 points = np.concatenate([ink.strokes[stroke] for stroke in strokes])
                 self.boxes[place] = (*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
 
-    def line(self, row: Row) -> tuple[float, float] | None:
-        """Return baseline and x-height of a row."""
-        places = [place for place in row_symbols(row) if place in self.boxes]
+    def line(self, nodes: Sequence[Node]) -> tuple[float, float] | None:
+        """Baseline and x-height of a row."""
+        places = [node.index for node in nodes if not node.arguments and node.index in self.boxes]
         edges = [self.boxes[place] for place in places]
         return fit_row(
             [self.tokens[place] for place in places],
@@ -59,26 +53,12 @@ class Measured:
             [box[3] for box in edges],
         )
 
-    def box(self, part: Row | Item) -> Box | None:
-        """Return the bounding box of a part of the expression."""
-        found = np.array([self.boxes[place] for place in _places(part) if place in self.boxes])
+    def box(self, part: Row | Node) -> Box | None:
+        """The box around all ink of a part of the expression."""
+        found = np.array([self.boxes[place] for place in indices(part) if place in self.boxes])
         if not len(found):
             return None
         return (*found[:, :2].min(axis=0).tolist(), *found[:, 2:].max(axis=0).tolist())
-
-
-def _places(part: Row | Item | None) -> list[int]:
-    if isinstance(part, Symbol):
-        return [part.place]
-    if isinstance(part, Row):
-        return [place for item in part.items for place in _places(item)]
-    if isinstance(part, Fraction):
-        return [part.place, *_places(part.upper), *_places(part.lower)]
-    if isinstance(part, Radical):
-        return [part.place, *_places(part.body), *_places(part.degree)]
-    if isinstance(part, Scripted):
-        return [*_places(part.base), *_places(part.lower), *_places(part.upper)]
-    return []
 
 
 def lengths(ink: AlignedInk) -> Iterator[tuple[str, float]]:
@@ -87,46 +67,50 @@ def lengths(ink: AlignedInk) -> Iterator[tuple[str, float]]:
     yield from (("image height, pixels", height), ("image width, pixels", width))
     try:
         tree = parse(ink.tokens)
-    except ExpressionError:
+    except LatexError:
         return
     measured = Measured(ink)
-    for row in rows(tree):
-        line = measured.line(row)
+    for nodes in baselines(tree):
+        line = measured.line(nodes)
         if line is None:
             continue
-        for left, right in zip(row.items, row.items[1:], strict=False):
+        for left, right in pairwise(nodes):
             before, after = measured.box(left), measured.box(right)
             if before and after:
                 yield "gap between neighbours", (after[0] - before[2]) / line[1]
-        for item in row.items:
-            yield from _of_item(measured, item, *line)
+        for node in nodes:
+            yield from _of_scripts(measured, node, *line)
+            yield from _of_parts(measured, node, line[1])
 
 
-def _of_item(
-    ink: Measured, item: Item, baseline: float, unit: float
+def _of_scripts(
+    ink: Measured, node: Node, baseline: float, unit: float
 ) -> Iterator[tuple[str, float]]:
-    base = item.base if isinstance(item, Scripted) else item
-    if isinstance(item, Scripted) and not (
-        isinstance(base, Symbol) and ink.tokens[base.place] in OPERATORS
-    ):
-        for name, row, side in (("subscript", item.lower, 1), ("superscript", item.upper, -1)):
-            line = None if row is None else ink.line(row)
-            if line is not None:
-                yield f"{name} size", line[1] / unit
-                yield f"{name} baseline, away from the row's", side * (line[0] - baseline) / unit
-    box = ink.boxes.get(base.place) if isinstance(base, Fraction | Radical) else None
-    if isinstance(base, Fraction) and box:
-        upper, lower = ink.box(base.upper), ink.box(base.lower)
-        if upper and lower:
-            yield "numerator above bar", (box[1] - upper[3]) / unit
-            yield "denominator below bar", (lower[1] - box[3]) / unit
-            widest = max(upper[2] - upper[0], lower[2] - lower[0])
-            yield "overhang of bar", (box[2] - box[0] - widest) / 2 / unit
-    if isinstance(base, Radical) and box:
-        body = ink.box(base.body)
-        if body:
-            yield "radical above radicand", (body[1] - box[1]) / unit
-            yield "radical left of radicand", (body[0] - box[0]) / unit
+    symbol = SYMBOLS.get(node.token)
+    if symbol is not None and symbol.limits:
+        return
+    for name, operator, side in (("subscript", "_", 1), ("superscript", "^", -1)):
+        row = node.script(operator)
+        line = None if row is None else ink.line(row.nodes)
+        if line is not None:
+            yield f"{name} size", line[1] / unit
+            yield f"{name} baseline, away from the row's", side * (line[0] - baseline) / unit
+
+
+def _of_parts(ink: Measured, node: Node, unit: float) -> Iterator[tuple[str, float]]:
+    box = ink.boxes.get(node.index)
+    parts = [part for row in node.arguments if (part := ink.box(row)) is not None]
+    if box is None or len(parts) < len(node.arguments):
+        return
+    if node.token in _FRACTIONS:
+        upper, lower = parts
+        yield "numerator above bar", (box[1] - upper[3]) / unit
+        yield "denominator below bar", (lower[1] - box[3]) / unit
+        widest = max(upper[2] - upper[0], lower[2] - lower[0])
+        yield "overhang of bar", (box[2] - box[0] - widest) / 2 / unit
+    elif node.token in _ROOTS:
+        yield "radical above radicand", (parts[0][1] - box[1]) / unit
+        yield "radical left of radicand", (parts[0][0] - box[0]) / unit
 
 
 def collect(inks: Sequence[AlignedInk]) -> dict[str, list[float]]:

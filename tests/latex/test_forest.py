@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from posformer.errors import LatexError
 from posformer.latex import (
-    PositionForest,
     complexity,
     draw_forest,
     encode_forest,
@@ -152,8 +151,9 @@ def test_lists_agree(tokens: list[str]) -> None:
     forest = encode_forest(tokens)
     spelled = forest.identifiers()
     assert len(forest) == len(spelled) == len(forest.levels) == len(tokens)
-    assert [len(identifier) - 1 for identifier in spelled] == list(forest.levels)
-    assert [identifier[-1] for identifier in spelled] == list(forest.positions)
+    assert [len(identifier) - 1 for identifier in spelled] == list(forest.nested_levels)
+    assert [identifier[-1] for identifier in spelled] == list(forest.relative_positions)
+    assert (forest.levels, forest.positions) == (forest.nested_levels, forest.relative_positions)
     assert all(identifier[0] == "M" for identifier in spelled)
     assert forest.complexity == max(forest.levels)
 
@@ -226,7 +226,7 @@ def test_ten_thousand_nested_groups_have_their_levels() -> None:
     depth = 10_000
     forest = encode_forest(nested(depth))
     assert forest.complexity == depth
-    assert len(forest.letters) == depth + 1
+    assert len(forest.branch_positions) == depth + 1
     assert forest.levels[:4] == (0, 1, 1, 1)
     assert forest.levels[-2:] == (2, 1)
     assert identifier_codes(forest)[3 * depth - 1] == [3, 4, 4, 4, 4]
@@ -236,7 +236,7 @@ def test_ten_thousand_nested_groups_have_their_levels() -> None:
 def test_a_line_of_ten_thousand_tokens_is_flat() -> None:
     forest = encode_forest(["x", "+"] * 5_000)
     assert forest.complexity == 0
-    assert len(forest.letters) == 1
+    assert len(forest.branch_positions) == 1
     assert identifier_codes(forest) == [[3, 0, 0, 0, 0]] * 10_000
 
 
@@ -303,13 +303,26 @@ def drawn(latex: str) -> list[str]:
     return draw_forest(encode_forest(normalize(latex, reorder_scripts=False))).splitlines()
 
 
-def test_trees_stand_in_series_in_the_order_of_the_expression() -> None:
+def test_substructures_are_trees_in_series() -> None:
+    assert drawn(r"x^2+\frac{1}{3}") == [
+        "M  x",
+        "└─ L  ^ 2",
+        "M  +",
+        r"M  \frac",
+        "├─ L  1",
+        "└─ R  3",
+    ]
+
+
+def test_the_example_of_the_paper_is_drawn_as_in_its_figure() -> None:
     assert drawn(r"A y^3_1 + \frac{y^{\beta_1}_2 B}{C}") == [
-        "M  A y",
+        "M  A",
+        "M  y",
         "├─ L  ^ 3",
         "└─ R  _ 1",
         "M  +",
-        r"├─ L  \frac y",
+        r"M  \frac",
+        "├─ L  y",
         r"│  ├─ L  ^ \beta",
         "│  │  └─ R  _ 1",
         "│  └─ R  _ 2",
@@ -318,8 +331,26 @@ def test_trees_stand_in_series_in_the_order_of_the_expression() -> None:
     ]
 
 
-def test_a_fraction_behind_scripts_is_a_tree_of_its_own() -> None:
-    assert drawn(r"x^2\frac12") == ["M  x", "└─ L  ^ 2", "M", r"├─ L  \frac 1", "└─ R  2"]
+@pytest.mark.parametrize(
+    ("latex", "lines"),
+    [
+        (r"x^2\frac12", ["M  x", "└─ L  ^ 2", r"M  \frac", "├─ L  1", "└─ R  2"]),
+        (r"\sqrt[3]{x}", [r"M  \sqrt", "├─ L  [ 3 ]", "└─ R  x"]),
+        ("^{14}C", ["M", "└─ L  ^ 1 4", "M  C"]),
+        ("x^{a+b_1}", ["M  x", "├─ L  ^ a +", "└─ L  b", "   └─ R  _ 1"]),
+        ("{x^2}^3", ["M  x", "└─ L  ^ 2", "M", "└─ L  ^ 3"]),
+        (r"\frac12^3", [r"M  \frac", "├─ L  1", "└─ R  2", "M", "└─ L  ^ 3"]),
+        (r"\hat{x}^2", [r"M  \hat x", "└─ L  ^ 2"]),
+        (r"\sum\limits_i x", [r"M  \sum \limits", "└─ R  _ i", "M  x"]),
+        (r"\frac{}{}", [r"M  \frac", "├─ L", "└─ R"]),
+    ],
+)
+def test_each_substructure_is_a_tree_with_its_own_root(latex: str, lines: list[str]) -> None:
+    assert drawn(latex) == lines
+
+
+def test_deep_nests_are_drawn_without_recursion() -> None:
+    assert len(draw_forest(encode_forest(nested(1_500))).splitlines()) == 1_501
 
 
 def test_lines_are_drawn_below_each_other() -> None:
@@ -338,10 +369,9 @@ def test_records_and_table_hold_the_same() -> None:
     ]
 
 
-@given(captions(), st.booleans())
-def test_a_drawing_shows_every_token_but_braces(tokens: list[str], backwards: bool) -> None:
-    forest: PositionForest = encode_forest(tokens)
-    forest = forest.reversed() if backwards else forest
+@given(captions())
+def test_a_drawing_shows_every_token_but_braces(tokens: list[str]) -> None:
+    forest = encode_forest(tokens)
     words = draw_forest(forest).split()
     shown = [word for word in words if word not in ("├─", "└─", "│", "M", "L", "R")]
     assert shown == [token for token in forest.tokens if token not in ("{", "}")]

@@ -25,7 +25,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
 def test_trees_are_drawn(run) -> None:
     code, out, err = run(r"\frac{y^{\beta_1}_2 B}{C}")
     assert (code, err) == (0, "")
-    assert out.splitlines()[:3] == ["M", r"├─ L  \frac y", r"│  ├─ L  ^ \beta"]
+    assert out.splitlines()[:3] == [r"M  \frac", "├─ L  y", r"│  ├─ L  ^ \beta"]
 
 
 def test_json_has_token_identifier_level_and_position_in_the_order_typed(run) -> None:
@@ -44,7 +44,7 @@ def test_a_table_has_a_line_a_token(run) -> None:
 
 
 def test_a_minus_sign_is_no_option_and_a_lone_one_reads_stdin(run) -> None:
-    assert run("-x^2")[1].startswith("M  - x\n")
+    assert run("-x^2")[1].startswith("M  -\nM  x\n")
     assert run("-", stdin="x^2\n")[1] == "M  x\n└─ L  ^ 2\n"
 
 

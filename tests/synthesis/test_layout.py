@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from posformer.errors import DataError
+from posformer.errors import DataError, LatexError
 from posformer.ink.alignment import inked_places
 from posformer.ink.render import render_aligned, strokes_in_pixels
-from posformer.synthesis.expression import ExpressionError
 from posformer.synthesis.glyphs import own_bank
 from posformer.synthesis.layout import LayoutStyle, lay_out
 
@@ -208,5 +207,5 @@ def test_symbol_without_samples_is_named(bank):
 
 @pytest.mark.parametrize("text", ["", "{ }", "\\\\", "\\begin{cases} \\end{cases}"])
 def test_nothing_cannot_be_written(text, bank):
-    with pytest.raises(ExpressionError, match="nothing to write"):
+    with pytest.raises(LatexError, match="nothing to write"):
         lay_out(text.split(), bank, np.random.default_rng(0))

@@ -137,11 +137,11 @@ def test_groups_know_their_role() -> None:
     tokens = text.split()
     roles = {" ".join(tokens[g.first + 1 : g.last]): g.role for g in find_groups(tokens)}
     assert roles == {
-        "2": "^",
-        "x ^ { 2 }": "upper",
-        "1": "_",
-        "y _ { 1 }": "root",
-        "\\sqrt [ 3 ] { y _ { 1 } }": "lower",
+        "2": ("^", 0),
+        "x ^ { 2 }": ("\\frac", 0),
+        "1": ("_", 0),
+        "y _ { 1 }": ("\\sqrt", 0),
+        "\\sqrt [ 3 ] { y _ { 1 } }": ("\\frac", 1),
     }
 
 

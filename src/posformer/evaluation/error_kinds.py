@@ -11,10 +11,11 @@ from typing import Literal
 
 from posformer.evaluation.predictions import Prediction
 from posformer.latex import is_structure, is_valid
-from posformer.latex.grammar import SUBSTRUCTURES
+from posformer.latex.symbols import SIGNATURES
 
 __all__ = ["ErrorAnalysis", "ErrorCounts", "analyze_error", "count_errors"]
 
+_STRUCTURES = frozenset(token for token, (positions, _) in SIGNATURES.items() if positions != ".")
 _SYMBOLS = ""  # placeholder for a run of symbols; no token is empty
 
 
@@ -106,7 +107,7 @@ def _symbols(tokens: Sequence[str]) -> list[str]:
 def _structure(tokens: Sequence[str]) -> list[str]:
     structure: list[str] = []
     for token in tokens:
-        if is_structure(token) or token in SUBSTRUCTURES:
+        if is_structure(token) or token in _STRUCTURES:
             structure.append(token)
         elif structure[-1:] != [_SYMBOLS]:
             structure.append(_SYMBOLS)

@@ -16,22 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posformer.atomic import atomic_write
-from posformer.errors import DataError
+from posformer.errors import DataError, LatexError
 from posformer.evaluation.predictions import Prediction
-from posformer.latex.commands import COMMANDS
-from posformer.latex.grammar import LOWER, SUBSTRUCTURES, UPPER
-from posformer.synthesis.expression import (
-    ExpressionError,
-    Fraction,
-    Group,
-    Item,
-    Lines,
-    Radical,
-    Row,
-    Scripted,
-    Symbol,
-    parse,
-)
+from posformer.latex.symbols import LOWER, STRUCTURE_TOKENS, UPPER, tokens_of
+from posformer.latex.tree import WRITABLE_DEPTH, Node, Row, parse
 
 __all__ = ["GraphObject", "Relation", "label_graph", "write_label_graphs"]
 
@@ -39,14 +27,8 @@ _LABELS = {",": "COMMA", "<": r"\lt", ">": r"\gt", r"\frac": "-"}
 _NO_LABEL = "_"  # LgEval's own mark, for the base of a script that has none
 _TABLE, _LINE, _CELL = "*M", "*R", "*Cell"  # CROHMELib's objects without ink
 _STEPS = {"Right": "R"}  # how CROHME's converter spells relations in paths, where it differs
-_SIDES = {UPPER: "Above", LOWER: "Below"}
-
-# Where the groups behind other commands go; fractions, roots and scripts have items of their own.
-_ARGUMENTS = {
-    name: ("Inside",) * command.arguments
-    for name, command in COMMANDS.items()
-    if command.template[0] == name
-} | {name: tuple(_SIDES[letter] for letter in one.arguments) for name, one in SUBSTRUCTURES.items()}
+_RELATIONS = {UPPER: "Above", LOWER: "Below"}  # of arguments; all others are inside
+_ROOTS = tokens_of("root")
 
 
 @dataclass(frozen=True)
@@ -76,14 +58,15 @@ def label_graph(tokens: Sequence[str]) -> tuple[tuple[GraphObject, ...], tuple[R
     script of a bare group hangs on the last symbol of its main line.
 
     Raises:
-        ExpressionError: When the tokens are no expression; names the token.
+        LatexError: When the tokens are no expression; names the token.
     """
-    grower = _Grower(tokens)
-    tree = parse(tokens)
-    if len(tree.lines) == len(tree.lines[0]) == 1:
-        grower.row(tree.lines[0][0], None)
+    grower = _Grower()
+    root = parse(tokens, max_depth=WRITABLE_DEPTH).root
+    lines = root.lines
+    if len(lines) == len(lines[0]) == 1:
+        grower.row(root.nodes, None)
     else:
-        grower.table(tree, None)
+        grower.table(root, None)
     return tuple(grower.objects), tuple(grower.relations)
 
 
@@ -109,11 +92,11 @@ def write_label_graphs(
         written.add(file)
         try:
             atomic_write(truths / file, _graph_text(one.name, one.truth))
-        except ExpressionError as error:
+        except LatexError as error:
             raise DataError(f"{one.name}: the truth has no label graph: {error}") from error
         try:
             text = _graph_text(one.name, one.prediction)
-        except ExpressionError as error:
+        except LatexError as error:
             text = f"# {one.name}\n# no expression: {error}\n"
         atomic_write(guesses / file, text)
     return truths, guesses
@@ -136,73 +119,62 @@ _Link = tuple[GraphObject, str]  # what the next object hangs on, and how
 
 
 class _Grower:
-    """Grows the tree of an expression from its first object."""
+    """Grows the graph of an expression from its first object."""
 
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self.tokens = tokens
+    def __init__(self) -> None:
         self.objects: list[GraphObject] = []
         self.relations: list[Relation] = []
         self.counts: Counter[str] = Counter()
 
-    def row(self, row: Row, link: _Link | None) -> GraphObject | None:
-        """Adds a row; gives its last object on the main line, if there is any."""
+    def row(self, nodes: Sequence[Node], link: _Link | None) -> GraphObject | None:
+        """Add the nodes of a row; return its last object on the main line, if there is any."""
         last: GraphObject | None = None
-        arguments: list[_Link] = []
-        for item in row.items:
-            group = item.base if isinstance(item, Scripted) else item
-            if arguments and last and isinstance(group, Group):
-                self.row(group.row, arguments.pop(0))
-                self.scripts(item, last)
-                continue
-            grown = self.item(item, link)
-            arguments = []
-            if grown is None:
-                continue
-            last, link = grown, (grown, "Right")
-            if isinstance(item, Symbol):
-                arguments = [(grown, side) for side in self.argument_sides(item)]
+        for node in nodes:
+            grown = self.node(node, link)
+            if grown is not None:
+                last, link = grown, (grown, "Right")
         return last
 
-    def item(self, item: Item, link: _Link | None) -> GraphObject | None:
-        """Adds an item; gives the object that what follows hangs on."""
-        if isinstance(item, Group):
-            return self.row(item.row, link)
-        if isinstance(item, Lines):
-            return self.table(item, link)
-        if isinstance(item, Scripted):
-            base = None if item.base is None else self.item(item.base, link)
-            base = base or self.add(_NO_LABEL, link)
-            self.scripts(item, base)
-            return base
-        return self.symbol(item, link)
-
-    def symbol(self, item: Symbol | Fraction | Radical, link: _Link | None) -> GraphObject:
-        token = self.tokens[item.place]
-        grown = self.add(_LABELS.get(token, token), link)
-        if isinstance(item, Fraction):
-            self.row(item.upper, (grown, "Above"))
-            self.row(item.lower, (grown, "Below"))
-        elif isinstance(item, Radical):
-            self.row(item.body, (grown, "Inside"))
-            self.row(item.degree or Row(()), (grown, "Above"))
+    def node(self, node: Node, link: _Link | None) -> GraphObject | None:
+        """Add a node; return the object that the next one hangs on, if there is any."""
+        if node.token == "{":
+            grown = self.row(node.arguments[0].nodes, link)
+        elif node.token.startswith(r"\begin{"):
+            grown = self.table(node.arguments[0], link)
+        else:
+            grown = self.symbol(node, link) if node.token else None
+        if node.scripts:
+            grown = grown or self.add(_NO_LABEL, link)
+            relations = ("Below", "Above") if node.limits >= 0 else ("Sub", "Sup")
+            for operator, relation in zip("_^", relations, strict=True):
+                self.part(node.script(operator), (grown, relation))
         return grown
 
-    def scripts(self, item: Item, base: GraphObject) -> None:
-        if isinstance(item, Scripted):
-            lower, upper = ("Below", "Above") if item.limits else ("Sub", "Sup")
-            self.row(item.lower or Row(()), (base, lower))
-            self.row(item.upper or Row(()), (base, upper))
+    def symbol(self, node: Node, link: _Link | None) -> GraphObject:
+        if node.token in STRUCTURE_TOKENS:
+            raise LatexError("does not belong to anything", node.token, node.index + 1)
+        grown = self.add(_LABELS.get(node.token, node.token), link)
+        is_root = node.token in _ROOTS
+        for row in node.arguments:
+            relation = "Inside" if is_root else _RELATIONS.get(row.position, "Inside")
+            self.part(row, (grown, relation))
+        self.part(node.option, (grown, "Above"))
+        return grown
 
-    def table(self, lines: Lines, link: _Link | None) -> GraphObject:
+    def part(self, row: Row | None, link: _Link) -> None:
+        if row is not None:
+            self.row(row.nodes, link)
+
+    def table(self, row: Row, link: _Link | None) -> GraphObject:
         table = self.add(_TABLE, link)
         to_line: _Link = (table, "Inside")
-        for cells in lines.lines:
+        for cells in row.lines:
             line = self.add(_LINE, to_line)
             to_line, to_cell = (line, "Nrow"), (line, "Inside")
-            for row in cells:
+            for nodes in cells:
                 cell = self.add(_CELL, to_cell)
                 to_cell = (cell, "NcellR")
-                self.row(row, (cell, "Inside"))
+                self.row(nodes, (cell, "Inside"))
         return table
 
     def add(self, label: str, link: _Link | None) -> GraphObject:
@@ -213,6 +185,3 @@ class _Grower:
         if link is not None:
             self.relations.append(Relation(link[0].id, grown.id, link[1]))
         return grown
-
-    def argument_sides(self, item: Symbol) -> Sequence[str]:
-        return _ARGUMENTS.get(self.tokens[item.place], ())

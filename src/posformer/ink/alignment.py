@@ -13,52 +13,36 @@ from posformer.ink.aligned import AlignedInk
 from posformer.ink.captions import Piece, label_token, mathml_pieces
 from posformer.ink.inkml import Ink
 from posformer.ink.render import strokes_in_pixels
-from posformer.latex import fence_of, is_structure
+from posformer.latex.symbols import LOOK_ALIKES, fence_of, is_structure
+from posformer.latex.tree import indices, parse
 
 __all__ = ["align", "in_pixels", "inked_places"]
 
-_DOTS = frozenset({".", "\\cdot", "\\ldots", "\\cdots"})
-_ALIKE: tuple[frozenset[str], ...] = (
-    frozenset({"-", "\\frac"}),
-    frozenset({"-", "="}),
-    _DOTS,
-    frozenset({"|", "1", "l", "I"}),
-    frozenset({"\\prime", ",", "'", "1"}),
-    frozenset({"x", "X", "\\times"}),
-    frozenset({"o", "0", "O"}),
-    frozenset({"(", "0", "["}),
-    frozenset({")", "0", "]"}),
-)
-"""Words that one shape may stand for, so that a caption and its labels can differ in them."""
-
-_SPELLINGS = {"\\tan": ("tan", "tg"), **dict.fromkeys(_DOTS, ("...",))}
-"""What letters a hand may write for a word, where it is not the word's own."""
+_SPELLINGS = {
+    "\\tan": ("tan", "tg"),
+    **dict.fromkeys((".", "\\cdot", "\\ldots", "\\cdots"), ("...",)),
+}
+"""The labels that may spell a token, where these are not the letters of its name."""
 
 
 def inked_places(tokens: Sequence[str]) -> list[int]:
-    r"""Places of the tokens that have ink.
+    r"""Return the indices of the tokens that have ink.
 
-    All but structure, the brackets of `\sqrt [ N ]` and the columns of `\begin{array} { l r }`;
-    `\begin{cases}` has the ink of its brace.
+    These are all tokens except structure, the brackets of `\sqrt [ N ]` and the columns of
+    `\begin{array} { l r }`; `\begin{cases}` has the ink of its brace.
     """
-    columns_end = -1
-    index_ends: list[bool] = []  # for every open bracket whether it holds the index of a root
-    places = []
-    for place, token in enumerate(tokens):
-        if token == "{" and place > 0 and tokens[place - 1] == "\\begin{array}":
-            columns_end = tokens.index("}", place) if "}" in tokens[place:] else -1
-        if place <= columns_end:
-            continue
-        if token == "[":
-            index_ends.append(place > 0 and tokens[place - 1] == "\\sqrt")
-            silent = index_ends[-1]
-        elif token == "]":
-            silent = bool(index_ends) and index_ends.pop()
-        else:
-            silent = is_structure(token) and not fence_of(token)
-        if not silent:
-            places.append(place)
-    return places
+    inkless: set[int] = set()
+    for row in parse(tokens, lenient=True).rows:
+        owner = row.owner
+        if owner is not None and owner.option is row:
+            inkless |= {row.start, row.end}
+            if owner.token == "\\begin{array}":
+                inkless.update(indices(row))
+    return [
+        index
+        for index, token in enumerate(tokens)
+        if index not in inkless and (not is_structure(token) or fence_of(token))
+    ]
 
 
 def align(ink: Ink, tokens: Sequence[str]) -> AlignedInk:
@@ -206,4 +190,4 @@ class _Matching:
 def _alike(one: str, other: str) -> bool:
     if one == other or one in fence_of(other):
         return True
-    return any(one in words and other in words for words in _ALIKE)
+    return any(one in tokens and other in tokens for tokens in LOOK_ALIKES)

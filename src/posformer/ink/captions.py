@@ -9,40 +9,24 @@ from dataclasses import dataclass
 from posformer.errors import InkError, LatexError
 from posformer.ink.inkml import Ink, MathNode
 from posformer.latex import normalize, tokenize
+from posformer.latex.characters import NAMED
+from posformer.latex.macros import SYNONYMS
+from posformer.latex.symbols import SYMBOLS, tokens_of
 
 __all__ = ["Piece", "caption_of", "label_token", "mathml_pieces"]
 
-_TOKEN_OF_LABEL: Mapping[str, str] = {
-    "\\lt": "<",
-    "\\gt": ">",
+_LABELS: Mapping[str, str] = {
+    **{sign: latex for sign, latex in NAMED.items() if latex in SYMBOLS},
+    **{label: tokens[0] for label, tokens in SYNONYMS.items() if len(tokens) == 1},
     "COMMA": ",",
     "\\ldot": ".",
-    "\\dots": "\\ldots",
-    "\\to": "\\rightarrow",
-    "\\le": "\\leq",
-    "\\ge": "\\geq",
-    "\\ne": "\\neq",
-    "\\lbrace": "\\{",
-    "\\rbrace": "\\}",
-    "\\vert": "|",
-    "\\mid": "|",
-    "\\ast": "*",
     "\\'": "\\prime",
     "'": "\\prime",
-    "−": "-",
-    "×": "\\times",
-    "∑": "\\sum",
-    "∫": "\\int",
-    "∞": "\\infty",
-    "→": "\\rightarrow",
-    "π": "\\pi",
 }
+"""The tokens of symbol labels that are spelled differently."""
 
-_WITH_LIMITS = ("\\int", "\\sum", "\\lim")
-"""Words whose scripts captions write as limits, wherever the ink has them."""
-
-_SPELLED_OUT = frozenset(("\\sin", "\\cos", "\\tan", "\\log", "\\lim", "\\div"))
-"""Words that some truths spell in letters, although the ink is labelled as a word."""
+_SPELLED_OUT = tokens_of("function", "limit") | {"\\div"}
+"""Tokens that some truths spell in letters, although the ink is labeled with the token."""
 
 _PARTS: Mapping[str, tuple[str, ...]] = {"\\parallel": ("|", "|")}
 """What captions write as several words."""
@@ -64,7 +48,7 @@ class Piece:
 
 def label_token(label: str) -> str:
     """The vocabulary's word for a symbol label."""
-    return _TOKEN_OF_LABEL.get(label, label)
+    return _LABELS.get(label, label)
 
 
 def caption_of(ink: Ink) -> tuple[str, ...]:
@@ -184,7 +168,8 @@ class _Walk:
 
 
 def _takes_limits(base: Sequence[Piece]) -> bool:
-    return bool(base) and base[-1].token in _WITH_LIMITS
+    symbol = SYMBOLS.get(base[-1].token) if base else None
+    return symbol is not None and symbol.limits
 
 
 def _braced(pieces: Sequence[Piece]) -> list[Piece]:

@@ -1,7 +1,7 @@
 """Mathematical text: tokens, normalizer, vocabulary, position forest."""
 
 from posformer.latex.forest import (
-    LETTER_CODES,
+    POSITION_CODES,
     PositionForest,
     complexity,
     encode_forest,
@@ -9,20 +9,13 @@ from posformer.latex.forest import (
 )
 from posformer.latex.forest_drawing import draw_forest
 from posformer.latex.normalizer import normalize
+from posformer.latex.symbols import STRUCTURE_TOKENS, fence_of, is_structure
 from posformer.latex.syntax import check, is_valid
-from posformer.latex.tokens import (
-    STRUCTURE_TOKENS,
-    fence_of,
-    in_lines,
-    is_structure,
-    split_caption,
-    to_latex,
-    tokenize,
-)
+from posformer.latex.tokens import in_lines, split_caption, to_latex, tokenize
 from posformer.latex.vocabulary import Vocabulary
 
 __all__ = [
-    "LETTER_CODES",
+    "POSITION_CODES",
     "STRUCTURE_TOKENS",
     "PositionForest",
     "Vocabulary",

@@ -1,45 +1,60 @@
-"""The position forest as text that people can look at."""
+"""The position forest as text."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from posformer.latex.forest import PositionForest
-from posformer.latex.grammar import SUBSTRUCTURES
+from posformer.latex.symbols import MAIN
+from posformer.latex.tree import Node, Row, Tree, parse
 
 _BRACES = ("{", "}")
 _SCRIPTS = ("^", "_")
+_LINE_BREAK = "\\\\"
 _FORK, _LAST, _PASS, _GAP = "├─ ", "└─ ", "│  ", "   "
 
 
 @dataclass
-class _Node:
-    """A run of tokens of one branch that nothing interrupts."""
+class _Line:
+    """One line of a drawing: a tree, or several trees without branches in series."""
 
-    branch: int
+    branch: int  # the number of the row that opened the branch
+    position: str
     depth: int
     tokens: list[str] = field(default_factory=list)
+    fresh: bool = True  # holds no tree yet, at most the operator of a script
 
 
 def draw_forest(forest: PositionForest) -> str:
-    r"""Draw the trees of a forest, one below the other in the order of the expression.
+    r"""Draw the trees of a forest, one below the other, in the order of the expression.
 
-    The main line `M` is the root; substructures hang on the symbols before them as upper (`L`) and
-    lower (`R`) branches. Braces are left out. `x ^ { 2 } + 1` becomes
+    The main body of a substructure is the root of a tree; what stands above is its left branch
+    (`L`), what stands below is its right branch (`R`). Trees without branches share a line. Braces
+    are left out. `x ^ { 2 } + \frac { 1 } { 3 }` becomes
 
         M  x
         └─ L  ^ 2
-        M  + 1
+        M  +
+        M  \frac
+        ├─ L  1
+        └─ R  3
     """
-    nodes = _nodes(forest)
-    prefixes = _prefixes([node.depth for node in nodes])
+    lines = _lines(parse(forest.tokens, lenient=True))
+    prefixes = _prefixes([line.depth for line in lines])
     return "\n".join(
-        f"{prefix}{forest.letters[node.branch]}  {' '.join(node.tokens)}".rstrip()
-        for prefix, node in zip(prefixes, nodes, strict=True)
+        f"{prefix}{line.position}  {' '.join(line.tokens)}".rstrip()
+        for prefix, line in zip(prefixes, lines, strict=True)
     )
 
 
 def forest_records(forest: PositionForest) -> list[dict[str, str | int]]:
-    """For every token an object with `token`, `identifier`, `level` and `position`."""
-    columns = zip(forest.tokens, forest.identifiers(), forest.levels, forest.positions, strict=True)
+    """Return for every token an object with `token`, `identifier`, `level` and `position`."""
+    columns = zip(
+        forest.tokens,
+        forest.identifiers(),
+        forest.nested_levels,
+        forest.relative_positions,
+        strict=True,
+    )
     return [
         {"token": token, "identifier": identifier, "level": level, "position": position}
         for token, identifier, level, position in columns
@@ -47,7 +62,7 @@ def forest_records(forest: PositionForest) -> list[dict[str, str | int]]:
 
 
 def forest_table(forest: PositionForest) -> str:
-    """The records of a forest as a table of text, under a line of their names."""
+    """Return the records of a forest as a text table with a header line."""
     records = forest_records(forest)
     names = ("token", "identifier", "level", "position")
     rows = [names, *(tuple(str(record[name]) for name in names) for record in records)]
@@ -58,49 +73,59 @@ def forest_table(forest: PositionForest) -> str:
     )
 
 
-def _nodes(forest: PositionForest) -> list[_Node]:
-    nodes = [_Node(0, 0)]
-    path = [0]  # the branches from the main line to the last node
-    line_ended = False
-    for token, branch, starts in zip(forest.tokens, forest.branches, _starts(forest), strict=True):
-        if token in _BRACES:
+def _lines(tree: Tree) -> list[_Line]:
+    """Draw in reading order; the stack holds what is left and the line that it continues."""
+    lines = [_Line(0, MAIN, 0)]
+    stack: list[tuple[Node | Row | str, _Line]] = [(tree.root, lines[0])]
+    while stack:
+        part, around = stack.pop()
+        if isinstance(part, Row):
+            if part.position:
+                around = _Line(part.number, part.position, around.depth + 1)
+                lines.append(around)
+                if part.owner is not None and part.owner.token in _SCRIPTS:
+                    around.tokens.append(part.owner.token)
+            stack += [(inner, around) for inner in _row_parts(part, tree)]
             continue
-        if starts and nodes[-1].branch != (parent := forest.parents[branch]):
-            # Else a fraction behind `x ^ { 2 }` would look like a third branch of x.
-            path = _path_to(forest, parent)
-            nodes.append(_Node(parent, len(path) - 1))
-        if branch != nodes[-1].branch or line_ended:
-            before, path = path, _path_to(forest, branch)
-            nodes += [
-                _Node(step, depth)
-                for depth, step in enumerate(path)
-                if step == branch or before[depth : depth + 1] != [step]
-            ]
-        nodes[-1].tokens.append(token)
-        line_ended = token == r"\\"  # lines are trees in series
-    return nodes
+        last = lines[-1]
+        is_root = isinstance(part, Node) and any(row.position for row in part.rows)
+        is_full = is_root and not last.fresh
+        if last.branch != around.branch or last.tokens[-1:] == [_LINE_BREAK] or is_full:
+            last = replace(around, tokens=[], fresh=True)
+            lines.append(last)
+        token = part if isinstance(part, str) else part.token
+        if token and token not in _BRACES:
+            last.tokens.append(token)
+            last.fresh = False
+        if isinstance(part, Node):
+            stack += [(inner, around) for inner in _node_parts(part)]
+    return lines
 
 
-def _starts(forest: PositionForest) -> list[bool]:
-    """For every token whether it is a command, no script, that opens its own branch."""
-    seen = {0}
-    starts = []
-    for token, branch in zip(forest.tokens, forest.branches, strict=True):
-        starts.append(branch not in seen and token in SUBSTRUCTURES and token not in _SCRIPTS)
-        seen.add(branch)
-    return starts
+def _row_parts(row: Row, tree: Tree) -> Iterator[Node | str]:
+    """Yield the parts of a row from back to front; the owner of an environment draws its start."""
+    if row.end >= 0 and tree.tokens[row.end] not in _BRACES:
+        yield tree.tokens[row.end]
+    yield from reversed(row.nodes)
+    if row.start >= 0 and row.owner is not None and row.start != row.owner.index:
+        yield tree.tokens[row.start]
 
 
-def _path_to(forest: PositionForest, branch: int) -> list[int]:
-    path = []
-    while branch >= 0:
-        path.append(branch)
-        branch = forest.parents[branch]
-    return path[::-1]
+def _node_parts(node: Node) -> Iterator[Row | str]:
+    """Yield the parts of a node behind its token, from back to front."""
+    for script in reversed(node.scripts):
+        yield script.arguments[0]
+    if node.limits >= 0:
+        yield "\\limits"
+    if node.scripts and node.arguments:
+        yield ""  # returns to the line of the node, so that its scripts hang there
+    yield from reversed(node.arguments)
+    if node.option is not None:
+        yield node.option
 
 
 def _prefixes(depths: list[int]) -> list[str]:
-    """The lines that lead to nodes of these depths; whether one forks shows in what follows it."""
+    """Return the lines that lead to nodes of these depths; what follows decides on forks."""
     prefixes = []
     continues: list[bool] = []  # by depth: whether a later node hangs on the same parent
     for depth in reversed(depths):

@@ -1,24 +1,17 @@
 """Whether a sequence of tokens is LaTeX that renders."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from posformer.errors import LatexError
-from posformer.latex.commands import COMMANDS, FUNCTIONS, LIMIT_OPERATORS
-from posformer.latex.grammar import SUBSTRUCTURES
-from posformer.latex.tokens import ENVIRONMENT
+from posformer.latex.symbols import tokens_of
+from posformer.latex.tree import SEPARATORS, Node, parse
 
-_SCRIPTS = ("^", "_")
-
-# A command that captions keep stands first in what it is rewritten to.
-_GROUPS = {
-    name: command.arguments for name, command in COMMANDS.items() if command.template[0] == name
-} | {name: len(structure.arguments) for name, structure in SUBSTRUCTURES.items()}
-_OPTIONAL = {name for name, command in COMMANDS.items() if command.with_option[:1] == (name,)}
+_LIMITS = r"\limits"
+_OPERATORS = tokens_of("big", "limit", "function")
 
 
 def is_valid(tokens: Sequence[str]) -> bool:
-    """Whether tokens in caption form are an expression that LaTeX accepts."""
+    """Return whether tokens in caption form are an expression that LaTeX accepts."""
     try:
         check(tokens)
     except LatexError:
@@ -34,90 +27,30 @@ def check(tokens: Sequence[str]) -> None:
     cells end in an environment or outside of all groups.
 
     Raises:
-        LatexError: Names the first token at fault and its number.
+        LatexError: Names the token at fault and its number.
     """
-    checker = _Checker(tokens)
-    for at in range(len(tokens)):
-        checker.read(at)
-    checker.finish()
+    for row in parse(tokens).rows:
+        previous = None
+        in_group = row.start >= 0 and tokens[row.start] in ("{", "[")
+        for node in row.nodes:
+            if node.arguments or node.scripts or node.limits >= 0 or node.token == _LIMITS:
+                _check_node(node, previous)
+            elif in_group and node.token in SEPARATORS:
+                raise _error(node, "stands in a group, where no line or cell can end")
+            previous = node
 
 
-@dataclass
-class _Row:
-    """What is known at a place of an open group."""
+def _check_node(node: Node, previous: Node | None) -> None:
+    limits = node.index if node.token == _LIMITS else node.limits
+    if limits >= 0 and not (node.scripts and node.token in _OPERATORS):
+        reason = "does not stand between an operator and a script"
+        raise LatexError(reason, _LIMITS, limits + 1)
+    if node.index < 0 and previous is not None and previous.token not in SEPARATORS:
+        raise _error(node.scripts[0], "is the second script of its kind on a base")
+    for owner in (node, *node.scripts):
+        if any(row.start < 0 for row in owner.arguments):
+            raise _error(owner, "has too few groups")
 
-    closer: str = ""
-    opened_at: int = -1
-    owner: int = -1  # the command that waits for groups
-    waiting: int = 0  # for how many
-    option: bool = False  # and whether `[ … ]` may come first
-    scripts: set[str] = field(default_factory=set)  # of the base so far
 
-
-class _Checker:
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self.tokens = tokens
-        self.rows = [_Row()]
-
-    def read(self, at: int) -> None:
-        token, row = self.tokens[at], self.rows[-1]
-        if row.waiting:
-            self._open_argument(at, row)
-        elif token == row.closer:
-            self.rows.pop()
-        elif token == "}" or token.startswith(r"\end{"):
-            raise self._error(at, "closes nothing")
-        elif token in _SCRIPTS:
-            self._script(at, row)
-        elif token == r"\limits":
-            self._limits(at, row)
-        elif token in ("&", r"\\") and row.closer in ("}", "]"):
-            raise self._error(at, "stands in a group, where no line or cell can end")
-        else:
-            row.scripts = set()
-            self._base(at, row)
-
-    def finish(self) -> None:
-        row = self.rows[-1]
-        if row.waiting:
-            raise self._error(row.owner, "has too few groups")
-        if row.closer:
-            raise self._error(row.opened_at, "is never closed")
-
-    def _open_argument(self, at: int, row: _Row) -> None:
-        token = self.tokens[at]
-        if token == "[" and row.option:
-            row.option = False
-            self.rows.append(_Row("]", at))
-        elif token == "{":
-            row.option = False
-            row.waiting -= 1
-            self.rows.append(_Row("}", at))
-        else:
-            raise self._error(row.owner, "has too few groups")
-
-    def _script(self, at: int, row: _Row) -> None:
-        token = self.tokens[at]
-        if token in row.scripts:
-            raise self._error(at, "is the second script of its kind on a base")
-        row.scripts.add(token)
-        row.owner, row.waiting, row.option = at, 1, False
-
-    def _limits(self, at: int, row: _Row) -> None:
-        before = self.tokens[at - 1] if at else ""
-        behind = self.tokens[at + 1] if at + 1 < len(self.tokens) else ""
-        if row.scripts or before not in LIMIT_OPERATORS | FUNCTIONS or behind not in _SCRIPTS:
-            raise self._error(at, "does not stand between an operator and a script")
-
-    def _base(self, at: int, row: _Row) -> None:
-        token = self.tokens[at]
-        environment = ENVIRONMENT.fullmatch(token)
-        if token == "{":
-            self.rows.append(_Row("}", at))
-        elif environment:
-            self.rows.append(_Row(rf"\end{{{environment[2]}}}", at))
-        elif token in _GROUPS:
-            row.owner, row.waiting, row.option = at, _GROUPS[token], token in _OPTIONAL
-
-    def _error(self, at: int, reason: str) -> LatexError:
-        return LatexError(reason, self.tokens[at], at + 1)
+def _error(node: Node, reason: str) -> LatexError:
+    return LatexError(reason, node.token, node.index + 1)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z]+\*?)\}")
+from posformer.latex.tree import Row, parse
 
 _TOKEN = re.compile(
     r"""
@@ -17,18 +17,6 @@ _TOKEN = re.compile(
 )
 _APART = re.compile(r"\\(begin|end)\s*\{\s*([A-Za-z]+\*?)\s*\}")
 _COMMAND_WORD = re.compile(r"\\[A-Za-z]+")
-
-STRUCTURE_TOKENS: frozenset[str] = frozenset({"^", "_", "{", "}", r"\limits", r"\\", "&"})
-"""Tokens without ink, beside the environments, which `is_structure` knows by their form."""
-
-_FENCES = {
-    "cases": (r"\{", ""),
-    "pmatrix": ("(", ")"),
-    "bmatrix": ("[", "]"),
-    "Bmatrix": (r"\{", r"\}"),
-    "vmatrix": ("|", "|"),
-    "Vmatrix": ("| |", "| |"),
-}
 
 _ESCAPED = {"%": r"\%", "#": r"\#", "$": r"\$"}
 
@@ -65,62 +53,26 @@ def split_caption(text: str) -> tuple[str, ...]:
     return tuple(_APART.sub(r"\\\1{\2}", text).split())
 
 
-def is_structure(token: str) -> bool:
-    r"""Whether a token is none of the symbols: `^ _ { } \limits \\ &` and environments.
-
-    Nothing is written for it, unless it is an environment with a fence; see `fence_of`.
-    """
-    return token in STRUCTURE_TOKENS or ENVIRONMENT.fullmatch(token) is not None
-
-
-def fence_of(token: str) -> tuple[str, ...]:
-    r"""The symbols that a token of an environment draws: `\{` for `\begin{cases}`, mostly none."""
-    environment = ENVIRONMENT.fullmatch(token)
-    if environment is None:
-        return ()
-    left, right = _FENCES.get(environment[2].rstrip("*"), ("", ""))
-    return tuple((left if environment[1] == "begin" else right).split())
-
-
 def in_lines(tokens: Sequence[str]) -> list[str]:
-    r"""Tokens that any LaTeX engine sets in lines.
+    r"""Return tokens that any LaTeX engine sets in lines.
 
-    A line break outside of all environments, as captions have it, is none in LaTeX's formulas:
-    an array around the whole makes it one. An array whose columns nobody named gets them.
+    LaTeX ignores a line break outside of environments, which captions may have: an array is put
+    around such tokens. An array without column letters gets them.
     """
-    columns, breaks = _widths(tokens)
-    named: list[str] = []
-    for place, token in enumerate(tokens):
-        named.append(token)
-        if token == r"\begin{array}" and list(tokens[place + 1 : place + 2]) != ["{"]:
-            named += ["{", *"l" * columns.get(place, 1), "}"]
-    if not breaks:
-        return named
-    return [r"\begin{array}", "{", *"l" * columns[_OUTSIDE], "}", *named, r"\end{array}"]
+    tree = parse(tokens, lenient=True)
+    named: dict[int, list[str]] = {}  # column letters by the index of their array
+    for row in tree.rows[1:]:
+        owner = row.owner
+        if owner is not None and owner.token == r"\begin{array}" and owner.option is None:
+            named[owner.index] = _columns(row)
+    inside = [part for index, token in enumerate(tokens) for part in (token, *named.get(index, ()))]
+    if not any(node.token == r"\\" for node in tree.root.nodes):
+        return inside
+    return [r"\begin{array}", *_columns(tree.root), *inside, r"\end{array}"]
 
 
-_OUTSIDE = -1
-
-
-def _widths(tokens: Sequence[str]) -> tuple[dict[int, int], bool]:
-    """Most cells in a line of each environment, by its place; whether lines end outside of all."""
-    open_places, cells = [_OUTSIDE], [1]
-    columns = {_OUTSIDE: 1}
-    breaks = False
-    for place, token in enumerate(tokens):
-        environment = ENVIRONMENT.fullmatch(token)
-        if environment and environment[1] == "begin":
-            open_places.append(place)
-            cells.append(1)
-        elif environment and len(cells) > 1:
-            del open_places[-1], cells[-1]
-        elif token == "&":
-            cells[-1] += 1
-        elif token == r"\\":
-            breaks = breaks or len(cells) == 1
-            cells[-1] = 1
-        columns[open_places[-1]] = max(columns.get(open_places[-1], 1), cells[-1])
-    return columns, breaks
+def _columns(row: Row) -> list[str]:
+    return ["{", *"l" * max(map(len, row.lines)), "}"]
 
 
 def to_latex(tokens: Sequence[str]) -> str:

@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from posformer.errors import DataError
+from posformer.errors import DataError, LatexError
 from posformer.ink.aligned import AlignedInk
-from posformer.synthesis.expression import ExpressionError, parse, row_symbols, rows
+from posformer.latex.tree import baselines, parse
 from posformer.synthesis.extents import fit_row, reach
 
 _MAX_CACHED_SAMPLES = 20_000  # caching a whole corpus would cost each process 100 MB
@@ -322,8 +322,10 @@ def _fit_baselines(
 ) -> dict[int, tuple[float, float]]:
     """Return the baseline and x-height of every symbol, from its line or the symbol itself."""
     try:
-        members = [list(row_symbols(row)) for row in rows(parse(tokens))]
-    except ExpressionError:
+        members = [
+            [node.index for node in row if not node.arguments] for row in baselines(parse(tokens))
+        ]
+    except LatexError:
         members = []
     fitted: dict[int, tuple[float, float]] = {}
     for row in members:

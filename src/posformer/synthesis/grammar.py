@@ -17,37 +17,28 @@ from itertools import accumulate, cycle
 
 import numpy as np
 
-from posformer.errors import DataError
+from posformer.errors import DataError, LatexError
 from posformer.latex import complexity
-from posformer.synthesis.expression import (
-    ExpressionError,
-    Fraction,
-    Item,
-    Radical,
-    Scripted,
-    Symbol,
-    parse,
-)
-from posformer.synthesis.substitution import FENCES
+from posformer.latex.symbols import DELIMITER_PAIRS, tokens_of
+from posformer.latex.tree import Node, parse
 
 Production = tuple[str, ...]
 """Tokens and slots, `<kind detail>`, in the order they are written."""
 
-_PAIRS = dict(FENCES)
-_SIGNS = ("+", "-", "\\pm", "\\times", "\\div", "\\cdot", "/", ",", ".", "\\prime")
-RELATIONS = ("=", "<", ">", "\\leq", "\\geq", "\\neq", "\\rightarrow", "\\in")
-_OPERATORS = frozenset((*_SIGNS, *RELATIONS))
-_GREEK = ("\\alpha", "\\beta", "\\gamma", "\\theta", "\\lambda", "\\mu", "\\pi", "\\sigma", "\\phi")
-_KINDS: tuple[frozenset[str], ...] = (
-    frozenset("0123456789"),
-    frozenset("abcdefghijklmnopqrstuvwxyz"),
-    frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-    frozenset((*_GREEK, "\\Delta", "\\Pi")),
+RELATIONS = tokens_of("relation", "arrow")
+_OPERATORS = RELATIONS | tokens_of("operator", "punctuation") | {"/", "\\prime"}
+_LETTERS = tokens_of("letter")
+_KINDS = (
+    tokens_of("digit"),
+    frozenset(filter(str.islower, _LETTERS)),
+    frozenset(filter(str.isupper, _LETTERS)),
+    tokens_of("greek"),
 )
-_NAMES = frozenset(("\\sin", "\\cos", "\\tan", "\\log", "\\int", "\\sum"))
-"""Symbols that can stand for each other."""
+"""Symbols that can be substituted for each other."""
 
 _OPERANDS = frozenset().union(*_KINDS)
+_NAMES = tokens_of("function", "big")
+_CLOSING = frozenset(DELIMITER_PAIRS.values())
 
 _LINE = "<line>"
 _INSIDE = "<inside "
@@ -346,100 +337,92 @@ def _count(
 def _walks(caption: Sequence[str]) -> Iterator[tuple[str, list[Production]]]:
     """All rows of a caption as slot and productions; nothing for a caption that cannot be read."""
     try:
-        tree = parse(caption)
-        pending = [(_LINE, row.items) for line in tree.lines for row in line]
+        pending = [(_LINE, nodes) for line in parse(caption).root.lines for nodes in line]
         found: list[tuple[str, list[Production]]] = []
         while pending:
-            slot, items = pending.pop()
-            walk, inner = _read_row(caption, items)
+            slot, nodes = pending.pop()
+            walk, inner = _read_row(nodes)
             pending.extend(inner)
             if walk:
                 found.append((slot, walk))
-    except (ExpressionError, _UnreadableError):
+    except (LatexError, _UnreadableError):
         return
     yield from found
 
 
 class _UnreadableError(Exception):
-    """A delimiter without its partner, or an item that the grammar has no production for."""
+    """A delimiter without its partner, or a node that the grammar has no production for."""
 
 
-Filling = tuple[str, tuple[Item, ...]]
+Filling = tuple[str, list[Node]]
 
 
-def _read_row(
-    tokens: Sequence[str], items: Sequence[Item]
-) -> tuple[list[Production], list[Filling]]:
+def _read_row(nodes: Sequence[Node]) -> tuple[list[Production], list[Filling]]:
     """The productions of a row, and what fills their slots."""
     walk: list[Production] = []
     fillings: list[Filling] = []
     place = 0
-    while place < len(items):
-        item = items[place]
-        opening = _token(tokens, item)
-        if isinstance(item, Symbol) and opening in _PAIRS:
-            end = _partner(tokens, items, place)
+    while place < len(nodes):
+        node = nodes[place]
+        opening = node.token
+        if opening in DELIMITER_PAIRS and not node.scripts:
+            end = _partner(nodes, place)
             slot = f"{_INSIDE}{opening}>"
-            fillings.append((slot, tuple(items[place + 1 : end])))
-            base: Production = (opening, slot, _PAIRS[opening])
-            item = items[end]
+            fillings.append((slot, list(nodes[place + 1 : end])))
+            base: Production = (opening, slot, DELIMITER_PAIRS[opening])
+            node = nodes[end]
             place = end
         else:
-            base = _base(tokens, item, fillings)
-        walk.append(base + _scripts(tokens, item, fillings))
+            base = _base(node, fillings)
+        walk.append(base + _scripts(node, fillings))
         place += 1
     return walk, fillings
 
 
-def _token(tokens: Sequence[str], item: Item | None) -> str:
-    base = item.base if isinstance(item, Scripted) else item
-    return tokens[base.place] if isinstance(base, Symbol) else ""
-
-
-def _partner(tokens: Sequence[str], items: Sequence[Item], start: int) -> int:
+def _partner(nodes: Sequence[Node], start: int) -> int:
     """Place of the delimiter that closes the one at `start`."""
-    opening = _token(tokens, items[start])
+    opening = nodes[start].token
+    closing = DELIMITER_PAIRS[opening]
     depth = 0
-    for place in range(start + 1, len(items)):
-        token = _token(tokens, items[place])
-        if token == _PAIRS[opening] and depth == 0:
+    for place in range(start + 1, len(nodes)):
+        token = nodes[place].token
+        if token == closing and depth == 0:
             if place == start + 1:
                 break
             return place
-        depth += (token == opening) - (token == _PAIRS[opening])
+        depth += (token == opening) - (token == closing)
     raise _UnreadableError
 
 
-def _base(tokens: Sequence[str], item: Item, fillings: list[Filling]) -> Production:
-    base = item.base if isinstance(item, Scripted) else item
-    if isinstance(base, Symbol):
-        if tokens[base.place] in _PAIRS.values():
-            raise _UnreadableError
-        return (tokens[base.place],)
-    if isinstance(base, Fraction):
-        fillings += [("<numerator>", base.upper.items), ("<denominator>", base.lower.items)]
-        return ("\\frac", "{", "<numerator>", "}", "{", "<denominator>", "}")
-    if isinstance(base, Radical):
-        fillings.append(("<radicand>", base.body.items))
-        if base.degree is None:
-            return ("\\sqrt", "{", "<radicand>", "}")
-        fillings.append(("<degree>", base.degree.items))
-        return ("\\sqrt", "[", "<degree>", "]", "{", "<radicand>", "}")
-    if base is None:
-        return ()
-    raise _UnreadableError  # bare groups and environments have no place in a row of a caption
+_SLOTS = {"\\frac": ("<numerator>", "<denominator>"), "\\sqrt": ("<radicand>",)}
 
 
-def _scripts(tokens: Sequence[str], item: Item, fillings: list[Filling]) -> Production:
-    if not isinstance(item, Scripted):
+def _base(node: Node, fillings: list[Filling]) -> Production:
+    if node.token in _CLOSING or (node.arguments and node.token not in _SLOTS):
+        raise _UnreadableError  # bare groups and environments have no place in a row of a caption
+    if not node.arguments:
+        return (node.token,) if node.token else ()
+    parts = [node.token]
+    slots = _SLOTS[node.token]
+    fillings += [(slot, row.nodes) for slot, row in zip(slots, node.arguments, strict=True)]
+    if node.option is not None:
+        fillings.append(("<degree>", node.option.nodes))
+        parts += ["[", "<degree>", "]"]
+    return (*parts, *(part for slot in slots for part in ("{", slot, "}")))
+
+
+def _scripts(node: Node, fillings: list[Filling]) -> Production:
+    if not node.scripts:
         return ()
-    parts: list[str] = ["\\limits"] if item.limits else []
-    owner = _owner(_token(tokens, item), item.limits)
-    for operator, kind, row in (("_", "lower", item.lower), ("^", "upper", item.upper)):
+    limits = node.limits >= 0
+    parts: list[str] = ["\\limits"] if limits else []
+    owner = _owner(node.token, limits)
+    for operator, kind in (("_", "lower"), ("^", "upper")):
+        row = node.script(operator)
         if row is not None:
-            slot = f"<{'limit-' if item.limits else ''}{kind} {owner}>"
+            slot = f"<{'limit-' if limits else ''}{kind} {owner}>"
             parts += [operator, "{", slot, "}"]
-            fillings.append((slot, row.items))
+            fillings.append((slot, row.nodes))
     return tuple(parts)
 
 

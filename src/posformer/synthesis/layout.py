@@ -13,23 +13,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from posformer.errors import LatexError
 from posformer.ink.aligned import AlignedInk
-from posformer.latex import fence_of
+from posformer.latex.symbols import DELIMITER_PAIRS, SYMBOLS, fence_of, tokens_of
+from posformer.latex.tree import WRITABLE_DEPTH, Node, Row, parse
 from posformer.synthesis.bank import SymbolBank, SymbolSample
 from posformer.synthesis.boxes import Box, hook_of, stretch_bar, stretch_radical
-from posformer.synthesis.expression import (
-    ExpressionError,
-    Fraction,
-    Group,
-    Item,
-    Lines,
-    Radical,
-    Row,
-    Scripted,
-    Symbol,
-    parse,
-)
-from posformer.synthesis.extents import DELIMITERS, OPERATORS, SCRIPT_SIZE, reach
+from posformer.synthesis.extents import SCRIPT_SIZE, reach
 
 AXIS = 0.52
 """Height of fraction bars and minus signs above the baseline."""
@@ -37,17 +27,20 @@ AXIS = 0.52
 UNITS = 100.0
 """Units per x-height of the resulting ink, whose coordinates are integral like a tablet's."""
 
-_PAIRS = {")": "(", "]": "[", "\\}": "\\{", "|": "|"}
-
-_KINDS = {
-    "binary": "+ - \\pm \\times \\div \\cdot",
-    "relation": "= < > \\leq \\geq \\neq \\rightarrow \\in",
-    "punctuation": ", . ! \\prime",
-    "bar": "| /",
-    "delimiter": "( ) [ ] \\{ \\}",
-    "name": "\\sin \\cos \\tan \\log \\lim \\ln \\exp \\max \\min \\sum \\int \\prod",
+_DELIMITERS = tokens_of("delimiter", "bar")
+_FRACTIONS, _ROOTS = tokens_of("fraction"), tokens_of("root")
+_OPENING = {closing: opening for opening, closing in DELIMITER_PAIRS.items()}
+_SPACING = {
+    "operator": "binary",
+    "relation": "relation",
+    "arrow": "relation",
+    "punctuation": "punctuation",
+    "postfix": "punctuation",
+    "bar": "bar",
+    "delimiter": "delimiter",
+    **dict.fromkeys(("function", "limit", "big"), "name"),
 }
-_KIND = {token: kind for kind, tokens in _KINDS.items() for token in tokens.split()}
+"""The kind of gap beside a class of symbols; beside all others it is ordinary."""
 
 _GAPS: tuple[tuple[str, float], ...] = (
     ("relation", 0.9),
@@ -181,14 +174,14 @@ def lay_out(
         The ink, aligned with the tokens.
 
     Raises:
-        ExpressionError: The tokens are not an expression.
+        LatexError: The tokens are not an expression that can be written down.
         DataError: Nobody wrote one of the tokens.
     """
-    tree = parse(tokens)
+    tree = parse(tokens, max_depth=WRITABLE_DEPTH)
     hand = writer if writer is not None else choose_writer(tokens, bank, rng)
-    box = _Scribe(tokens, bank, rng, style.in_hand(rng), hand).lines(tree, 1.0)
+    box = _Scribe(tokens, bank, rng, style.in_hand(rng), hand).lines(tree.root, 1.0)
     if not box.pieces:
-        raise ExpressionError("there is nothing to write")
+        raise LatexError("there is nothing to write")
     slope = float(rng.normal(0.0, style.slope * style.irregularity))
     strokes, alignment = _strokes(box, len(tokens), slope)
     return AlignedInk(name, tuple(tokens), strokes, alignment, hand)
@@ -246,24 +239,26 @@ class _Scribe:
 
     # Lines and rows.
 
-    def lines(self, lines: Lines, size: float) -> Box:
+    def lines(self, row: Row, size: float) -> Box:
         """Lines and their cells under each other; a single line stays as it is."""
-        cells = [[self.row(row, size) for row in line] for line in lines.lines]
+        cells = [[self.row(nodes, size) for nodes in line] for line in row.lines]
         if len(cells) == 1 and len(cells[0]) == 1:
             box = cells[0][0]
         else:
-            box = _centred(self.grid(cells, self.table(lines), size), size)
-        if lines.begin is None or lines.end is None or not box.pieces:
+            box = _centred(self.grid(cells, self.table(row.owner), size), size)
+        if row.owner is None or not box.pieces:
             return box
-        return self.fenced(lines.begin, lines.end, box, size)
+        return self.fenced(row.start, row.end, box, size)
 
-    def table(self, lines: Lines) -> Table:
+    def table(self, environment: Node | None) -> Table:
         """How the cells of lines are set."""
-        if lines.begin is None:
+        if environment is None:
             return _TABLES[""]
-        environment = self.tokens[lines.begin][len("\\begin{") : -1].rstrip("*")
-        table = _TABLES.get(environment, _MATRIX)
-        return replace(table, align=lines.columns) if lines.columns else table
+        name = environment.token[len("\\begin{") : -1].rstrip("*")
+        table = _TABLES.get(name, _MATRIX)
+        letters = environment.option.nodes if environment.option else ()
+        columns = "".join(node.token for node in letters if node.token in ("l", "c", "r"))
+        return replace(table, align=columns) if columns else table
 
     def grid(self, cells: Sequence[Sequence[Box]], table: Table, size: float) -> Box:
         """Cells in lines and columns."""
@@ -301,56 +296,35 @@ class _Scribe:
             box.put(fence, box.width + gap * self.factor(0.3), 0.0)
         return box
 
-    def row(self, row: Row, size: float) -> Box:
+    def row(self, nodes: Sequence[Node], size: float) -> Box:
         box = Box()
         x, wander = 0.0, 0.0
-        for number, (item, inner) in enumerate(zip(row.items, self.boxes(row, size), strict=True)):
+        for number, (node, inner) in enumerate(zip(nodes, self.boxes(nodes, size), strict=True)):
             if number:
-                x += self.gap(row.items[number - 1], item) * size
+                x += self.gap(nodes[number - 1], node) * size
             wander = 0.7 * wander + self.noise(self.style.wander) * size
             box.put(inner, x, wander)
             x += inner.width
         return box
 
-    def boxes(self, row: Row, size: float) -> list[Box]:
-        """The items of a row; delimiters come last, for they grow with what they enclose."""
+    def boxes(self, nodes: Sequence[Node], size: float) -> list[Box]:
+        """The nodes of a row; delimiters come last, for they grow with what they enclose."""
         boxes = {
-            place: self.item(item, size)
-            for place, item in enumerate(row.items)
-            if self.delimiter(item) is None
+            place: self.node(node, size)
+            for place, node in enumerate(nodes)
+            if node.token not in _DELIMITERS
         }
-        for place, enclosed in self.enclosed(row.items):
+        for place, enclosed in _enclosed(nodes):
             inner = [boxes[other] for other in enclosed if other in boxes]
-            boxes[place] = self.item(row.items[place], size, inner)
-        for place, item in enumerate(row.items):
+            boxes[place] = self.node(nodes[place], size, inner)
+        for place, node in enumerate(nodes):
             if place not in boxes:
                 inner = [boxes[other] for other in (place - 1, place + 1) if other in boxes]
-                boxes[place] = self.item(item, size, inner)
-        return [boxes[place] for place in range(len(row.items))]
+                boxes[place] = self.node(node, size, inner)
+        return [boxes[place] for place in range(len(nodes))]
 
-    def enclosed(self, items: Sequence[Item]) -> list[tuple[int, range]]:
-        """Places of matching delimiters with what stands between them, inner pairs first."""
-        pairs: list[tuple[int, range]] = []
-        opened: list[tuple[str, int]] = []
-        for place, item in enumerate(items):
-            token = self.delimiter(item)
-            if token is None:
-                continue
-            if opened and _PAIRS.get(token) == opened[-1][0]:
-                start = opened.pop()[1]
-                pairs.extend((end, range(start + 1, place)) for end in (start, place))
-            elif token in _PAIRS.values():
-                opened.append((token, place))
-        return pairs
-
-    def delimiter(self, item: Item) -> str | None:
-        base = item.base if isinstance(item, Scripted) else item
-        if isinstance(base, Symbol) and self.tokens[base.place] in DELIMITERS:
-            return self.tokens[base.place]
-        return None
-
-    def gap(self, left: Item, right: Item) -> float:
-        kinds = self.kind(left), self.kind(right)
+    def gap(self, left: Node, right: Node) -> float:
+        kinds = _spacing(left), _spacing(right)
         if kinds[1] == "punctuation":
             usual = 0.35
         elif kinds[0] == "punctuation":
@@ -358,34 +332,33 @@ class _Scribe:
         else:
             usual = next(gap for kind, gap in _GAPS if kind in kinds)
         # Round delimiters reach over what they enclose, but nothing runs into a script.
-        loose = 1.7 if "delimiter" in kinds and isinstance(left, Symbol) else 1.0
+        is_symbol = not (left.scripts or left.arguments)
+        loose = 1.7 if "delimiter" in kinds and is_symbol else 1.0
         gap = usual * self.style.spacing * self.factor(self.style.spacing_jitter)
         return max(gap + self.noise(self.style.spacing_shift * loose), -0.2 * loose)
 
-    def kind(self, item: Item) -> str:
-        base = item.base if isinstance(item, Scripted) else item
-        if isinstance(base, Symbol):
-            return _KIND.get(self.tokens[base.place], "ordinary")
-        return "ordinary" if base is None else "wide"
+    # Nodes.
 
-    # Items.
+    def node(self, node: Node, size: float, inner: Sequence[Box] = ()) -> Box:
+        return self.scripted(node, size, inner) if node.scripts else self.base(node, size, inner)
 
-    def item(self, item: Item, size: float, inner: Sequence[Box] = ()) -> Box:
-        if isinstance(item, Symbol):
-            return self.symbol(item.place, size, inner)
-        if isinstance(item, Fraction):
-            return self.fraction(item, size)
-        if isinstance(item, Radical):
-            return self.radical(item, size)
-        if isinstance(item, Group):
-            return self.row(item.row, size)
-        if isinstance(item, Lines):
-            return self.lines(item, size)
-        return self.scripted(item, size, inner)
+    def base(self, node: Node, size: float, inner: Sequence[Box]) -> Box:
+        """A node without its scripts."""
+        if not node.arguments:
+            return self.symbol(node.index, size, inner) if node.token else Box()
+        if node.token == "{":
+            return self.row(node.arguments[0].nodes, size)
+        if node.is_environment:
+            return self.lines(node.arguments[0], size)
+        if node.token in _FRACTIONS:
+            return self.fraction(node, size)
+        if node.token in _ROOTS:
+            return self.radical(node, size)
+        raise LatexError("cannot be written by hand yet", node.token, node.index + 1)
 
     def symbol(self, place: int, size: float, inner: Sequence[Box]) -> Box:
         token = self.tokens[place]
-        if token in DELIMITERS and inner:
+        if token in _DELIMITERS and inner:
             top, bottom = min(box.top for box in inner), max(box.bottom for box in inner)
             if bottom - top > 2.2 * size:
                 return self.stretched(place, token, (top, bottom), size)
@@ -433,15 +406,15 @@ class _Scribe:
         matrix = np.array([[across, across * turn], [down * (-slant - turn), down]], np.float32)
         return Box.of(place, sample.points @ matrix, sample.lengths, top)
 
-    def fraction(self, item: Fraction, size: float) -> Box:
+    def fraction(self, node: Node, size: float) -> Box:
         inner = self.part_size(size, self.style.fraction_size)
-        upper, lower = self.row(item.upper, inner), self.row(item.lower, inner)
+        upper, lower = (self.row(part.nodes, inner) for part in node.arguments)
         width = max(upper.width, lower.width, 0.6 * size)
         overhang = self.style.overhang + max(self.noise(0.2), -0.3)
-        if _holds_fraction(item.upper) or _holds_fraction(item.lower):
+        if any(_holds_fraction(part) for part in node.arguments):
             overhang = abs(overhang) + 0.2  # else it would be anyone's guess which bar is the main
         length = width + 2 * size * overhang
-        bar = self.bar(item.place, length, size)
+        bar = self.bar(node.index, length, size)
         box = Box()
         top, bottom = bar.top, bar.bottom
         box.put(bar, 0.0, 0.0)
@@ -466,18 +439,18 @@ class _Scribe:
         box = Box.of(place, points, sample.lengths, 0.0)
         return _centred(box, size, self.noise(self.style.shift_jitter) * size)
 
-    def radical(self, item: Radical, size: float) -> Box:
+    def radical(self, node: Node, size: float) -> Box:
         inner = self.part_size(size, self.style.radical_size)
-        body = self.row(item.body, inner)
+        body = self.row(node.arguments[0].nodes, inner)
         gap = self.style.radical_gap * inner * self.factor(self.style.gap_jitter)
         top = min(body.top, -0.9 * inner) - gap
         bottom = max(body.bottom, 0.0) + self.noise(0.35) * inner
         bar = body.width + inner * (0.9 + max(self.noise(0.6), -0.6))
-        sign, hook = self.radical_sign(item.place, (top, bottom), bar, 0.8 * gap, size)
+        sign, hook = self.radical_sign(node.index, (top, bottom), bar, 0.8 * gap, size)
         box = Box()
         box.put(sign, 0.0, 0.0)
         box.put(body, hook + 0.4 * inner * self.factor(0.4), 0.0)
-        return box if item.degree is None else self.with_degree(box, item.degree, hook, size)
+        return box if node.option is None else self.with_degree(box, node.option, hook, size)
 
     def radical_sign(
         self, place: int, span: tuple[float, float], bar: float, clearance: float, size: float
@@ -499,7 +472,7 @@ class _Scribe:
 
     def with_degree(self, radical: Box, degree: Row, hook: float, size: float) -> Box:
         """A root with its index above the left half of the sign."""
-        index = self.row(degree, max(0.55 * size, min(size, 0.8 * self.style.smallest)))
+        index = self.row(degree.nodes, max(0.55 * size, min(size, 0.8 * self.style.smallest)))
         middle = (radical.top + radical.bottom) / 2
         right = 0.5 * hook + self.noise(0.08) * size
         shift = max(0.0, index.width - right)
@@ -510,22 +483,18 @@ class _Scribe:
 
     # Scripts.
 
-    def scripted(self, item: Scripted, size: float, inner: Sequence[Box]) -> Box:
-        base = Box() if item.base is None else self.item(item.base, size, inner)
-        token = self.tokens[item.base.place] if isinstance(item.base, Symbol) else ""
-        if item.lower is None and item.upper is not None and self.is_primes(item.upper):
-            return self.with_primes(base, self.row(item.upper, size), size)
+    def scripted(self, node: Node, size: float, inner: Sequence[Box]) -> Box:
+        base = self.base(node, size, inner)
+        lower_row, upper_row = node.script("_"), node.script("^")
+        if lower_row is None and upper_row is not None and _is_primes(upper_row):
+            return self.with_primes(base, self.row(upper_row.nodes, size), size)
         script = self.part_size(size, self.style.script_size)
-        upper = None if item.upper is None else self.row(item.upper, script)
-        lower = None if item.lower is None else self.row(item.lower, script)
-        if token in OPERATORS and self.under_and_over(token):
+        upper = None if upper_row is None else self.row(upper_row.nodes, script)
+        lower = None if lower_row is None else self.row(lower_row.nodes, script)
+        symbol = SYMBOLS.get(node.token)
+        if symbol is not None and symbol.limits and self.under_and_over(node.token):
             return self.with_limits(base, lower, upper, size)
         return self.with_scripts(base, lower, upper, size)
-
-    def is_primes(self, row: Row) -> bool:
-        return all(
-            isinstance(item, Symbol) and self.tokens[item.place] == "\\prime" for item in row.items
-        )
 
     def with_primes(self, base: Box, primes: Box, size: float) -> Box:
         """Primes stand as high as in the row itself."""
@@ -579,8 +548,33 @@ class _Scribe:
         return size * max(gap, -0.03)
 
 
+def _enclosed(nodes: Sequence[Node]) -> list[tuple[int, range]]:
+    """Places of matching delimiters with what stands between them, inner pairs first."""
+    pairs: list[tuple[int, range]] = []
+    opened: list[tuple[str, int]] = []
+    for place, node in enumerate(nodes):
+        if opened and _OPENING.get(node.token) == opened[-1][0]:
+            start = opened.pop()[1]
+            pairs.extend((end, range(start + 1, place)) for end in (start, place))
+        elif node.token in DELIMITER_PAIRS:
+            opened.append((node.token, place))
+    return pairs
+
+
+def _spacing(node: Node) -> str:
+    """The kind of gap beside a node."""
+    if node.arguments:
+        return "wide"
+    symbol = SYMBOLS.get(node.token)
+    return "ordinary" if symbol is None else _SPACING.get(symbol.kind, "ordinary")
+
+
+def _is_primes(row: Row) -> bool:
+    return all(node.token == "\\prime" and not node.scripts for node in row.nodes)
+
+
 def _holds_fraction(row: Row) -> bool:
-    return any(isinstance(item, Fraction) for item in row.items)
+    return any(node.token in _FRACTIONS and not node.scripts for node in row.nodes)
 
 
 def _centred(box: Box, size: float, shift: float = 0.0) -> Box:

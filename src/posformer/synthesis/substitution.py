@@ -10,31 +10,23 @@ import numpy as np
 from posformer.errors import ConfigError
 from posformer.ink.aligned import AlignedInk, bounds
 from posformer.ink.alignment import inked_places
+from posformer.latex.symbols import DELIMITER_PAIRS, SYMBOLS, tokens_of
+from posformer.latex.tree import parse
 from posformer.synthesis.bank import SymbolBank, SymbolSample
 from posformer.synthesis.extents import SCRIPT_SIZE, reach
 
-__all__ = ["FENCES", "KINDS", "Group", "GroupBank", "SymbolSubstitution", "find_groups"]
+__all__ = ["KINDS", "Group", "GroupBank", "SymbolSubstitution", "find_groups"]
 
-KINDS: tuple[frozenset[str], ...] = tuple(
-    frozenset(words.split())
-    for words in (
-        "a b c d e f g h i j k l m n o p q r s t u v w x y z "
-        "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z",
-        "0 1 2 3 4 5 6 7 8 9",
-        r"\alpha \beta \gamma \theta \lambda \mu \pi \sigma \phi \Delta \Pi",
-        r"+ \times \div \pm",
-        r"= \neq \leq \geq < > \in",
-        r"\sin \cos \tan \log",
-        ", .",
-    )
+KINDS = tuple(
+    # Flat signs say nothing about the size of what could replace them.
+    tokens_of(kind) - {"-", "\\cdot"}
+    for kind in ("letter", "digit", "greek", "operator", "relation", "function", "punctuation")
 )
-"""Symbols that may stand for each other without breaking an expression."""
-
-FENCES: tuple[tuple[str, str], ...] = (("(", ")"), ("[", "]"), (r"\{", r"\}"), ("|", "|"))
-"""Pairs that may stand for parentheses."""
+"""Symbols that can be substituted for each other without breaking an expression."""
 
 _PRIME = "\\prime"
-_LETTERS = KINDS[0] | KINDS[2]
+_LATIN = tokens_of("letter")
+_LETTERS = _LATIN | tokens_of("greek")
 _KIND_OF: Mapping[str, frozenset[str]] = {token: kind for kind in KINDS for token in kind}
 
 
@@ -45,49 +37,42 @@ def _weight(token: str, counts: Mapping[str, int]) -> float:
     common ones: else a model takes `2` for `z` and `9` for `q`. The two cases of a letter often
     differ in size alone, and come more alike still: else a model takes most capitals for small.
     """
-    cases = {token, token.lower(), token.upper()} & counts.keys()
-    if len(token) > 1 or len(cases) == 1:
+    other = counts.get(SYMBOLS[token].partner, 0) if token in _LATIN else 0
+    if not other:
         return float(counts[token] ** 0.5)
-    share = counts[token] ** 0.25 / sum(counts[case] ** 0.25 for case in cases)
-    return float(sum(counts[case] for case in cases) ** 0.5 * share)
+    share = counts[token] ** 0.25 / (counts[token] ** 0.25 + other**0.25)
+    return float((counts[token] + other) ** 0.5 * share)
+
+
+Role = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Group:
     """A `{ … }` of an expression."""
 
-    first: int  # place of the opening brace
-    last: int  # place of the closing brace
-    role: str  # what it is to its surroundings: "^", "_", "upper", "lower", "root", "row"
+    first: int  # index of the opening brace
+    last: int  # index of the closing brace
+    role: Role  # the command it belongs to and the number of the argument, from 0
 
 
 def find_groups(tokens: Sequence[str]) -> list[Group]:
-    r"""All groups of a balanced expression, inner before outer.
+    r"""Return all groups of an expression, inner before outer.
 
-    The role of a group is the script operator before it, `upper` or `lower` part of a fraction,
-    `root` below a radical, and `row` for a bare group.
+    The role of the exponent of `x ^ { 2 }` is `("^", 0)`, of a denominator `("\frac", 1)`, of a
+    bare group `("{", 0)`.
     """
-    groups: list[Group] = []
-    ended_fraction_part: dict[int, str] = {}  # closing brace -> role of the part it ends
-    open_groups: list[tuple[int, str]] = []
-    for place, token in enumerate(tokens):
-        before = tokens[place - 1] if place else ""
-        if token == "{":
-            role = "row"
-            if before in ("^", "_"):
-                role = before
-            elif before == "\\frac":
-                role = "upper"
-            elif ended_fraction_part.get(place - 1) == "upper":
-                role = "lower"
-            elif before == "\\sqrt" or before == "]":
-                role = "root"
-            open_groups.append((place, role))
-        elif token == "}" and open_groups:
-            first, role = open_groups.pop()
-            ended_fraction_part[place] = role
-            groups.append(Group(first, place, role))
-    return groups
+    groups = []
+    for row in parse(tokens, lenient=True).rows:
+        owner = row.owner
+        if (
+            owner is not None
+            and row.end >= 0
+            and tokens[row.start] == "{"
+            and owner.option is not row
+        ):
+            groups.append(Group(row.start, row.end, (owner.token, owner.arguments.index(row))))
+    return sorted(groups, key=lambda group: group.last)
 
 
 @dataclass(frozen=True)
@@ -118,20 +103,20 @@ class GroupBank:
             inks: Aligned ink.
             max_tokens: Longer groups are left out.
         """
-        self._grafts: dict[str, list[_SubtreeSwap]] = {}
-        extents: dict[str, list[np.ndarray]] = {}
+        self._swaps: dict[Role, list[_SubtreeSwap]] = {}
+        extents: dict[Role, list[np.ndarray]] = {}
         for ink in inks:
             for group, points in _whole_groups(ink):
                 if group.last - group.first - 1 <= max_tokens:
-                    self._grafts.setdefault(group.role, []).append(_SubtreeSwap(ink, group))
+                    self._swaps.setdefault(group.role, []).append(_SubtreeSwap(ink, group))
                     extents.setdefault(group.role, []).append(_log_extent(points))
         self._extents = {role: np.array(rows, np.float32) for role, rows in extents.items()}
 
     def __len__(self) -> int:
-        return sum(len(subtree_swaps) for subtree_swaps in self._grafts.values())
+        return sum(len(subtree_swaps) for subtree_swaps in self._swaps.values())
 
     def choose(
-        self, role: str, points: np.ndarray, rng: np.random.Generator, tries: int = 48
+        self, role: Role, points: np.ndarray, rng: np.random.Generator, tries: int = 48
     ) -> _SubtreeSwap | None:
         """A group of this role whose ink has about the extent of `points`; None if none has.
 
@@ -141,7 +126,7 @@ class GroupBank:
             rng: Random generator.
             tries: So many groups are drawn, and the first that fits is taken.
         """
-        subtree_swaps = self._grafts.get(role)
+        subtree_swaps = self._swaps.get(role)
         if not subtree_swaps:
             return None
         drawn = rng.integers(len(subtree_swaps), size=tries)
@@ -175,7 +160,7 @@ class SymbolSubstitution:
     """Draws new texts for the layout of an expression.
 
     Each distinct letter, digit or other symbol of `KINDS` may become another of its kind, and
-    parentheses may become other `FENCES`, everywhere in the expression, in the hand of one writer
+    parentheses may become other delimiters, everywhere in the expression, in the hand of one writer
     of the bank; exponents of letters may become primes; and a group may be replaced by a group of
     another expression that has the same role and about the same extent.
     """
@@ -209,14 +194,16 @@ class SymbolSubstitution:
                 raise ConfigError(f"{name} {value} is not a chance within 0 and 1")
         self._symbols = symbols
         self._groups = groups
-        self._substitution, self._each, self._graft = substitution, each, subtree_swap
+        self._substitution, self._each, self._swap = substitution, each, subtree_swap
         self._max_tokens = max_tokens
         counts = symbols.counts if symbols else {}
         known = frozenset(counts)
         self._kinds = {
             token: tuple(sorted(kind & known)) for token, kind in _KIND_OF.items() if kind & known
         }
-        self._fences = [pair for pair in FENCES[1:] if known.issuperset(pair)]
+        self._fences = [
+            pair for pair in DELIMITER_PAIRS.items() if known.issuperset(pair) and pair[0] != "("
+        ]
         self._weights = {token: _weight(token, counts) for token in counts}
         self._has_primes = _PRIME in known
 
@@ -245,8 +232,8 @@ class SymbolSubstitution:
 
     def __call__(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
         """Draw a new text; often, as chance has it, the old one."""
-        if self._groups is not None and rng.random() < self._graft:
-            ink = self._with_graft(ink, rng)
+        if self._groups is not None and rng.random() < self._swap:
+            ink = self._with_swap(ink, rng)
         if self._symbols is not None and rng.random() < self._substitution:
             ink = self._with_symbols(ink, rng)
         return ink
@@ -299,7 +286,7 @@ class SymbolSubstitution:
             chosen |= {"(": left, ")": right}
         return chosen
 
-    def _with_graft(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
+    def _with_swap(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
         whole = list(_whole_groups(ink))
         if not whole:
             return ink
@@ -321,7 +308,7 @@ def _lone_exponents(tokens: Sequence[str]) -> set[int]:
     return {
         group.first + 1
         for group in find_groups(tokens)
-        if group.role == "^"
+        if group.role == ("^", 0)
         and group.last == group.first + 2
         and tokens[max(group.first - 2, 0)] in _LETTERS
         and tokens[group.first + 1] in _KIND_OF

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from posformer.latex import (
-    LETTER_CODES,
+    POSITION_CODES,
     Vocabulary,
     encode_forest,
     identifier_codes,
@@ -145,7 +145,7 @@ class Collator:
             forest = encode_forest(example.tokens, coding=config.coding, lenient=True)
             codes = np.array(identifier_codes(forest, config.length), np.float32)
             level = np.minimum(forest.levels, config.levels - 1)
-            letter = np.array([LETTER_CODES[position] for position in forest.positions])
+            letter = np.array([POSITION_CODES[position] for position in forest.positions])
             for row, backward in enumerate(rows[number]):
                 turn = -1 if backward else 1
                 identifiers[number, row, 0, 0] = (

@@ -1,78 +1,17 @@
-r"""What the normalizer knows about commands: names, synonyms, arguments.
+r"""What people type beside caption form: other spellings, macros, spacing, environments.
 
-Caption form has one spelling a symbol, chosen by its ink: `\le` and `\leqslant` are `\leq`, `\to`
-and `\longrightarrow` are `\rightarrow`.
+Caption form has one spelling for each symbol, chosen by its ink: `\le` and `\leqslant` are `\leq`,
+`\to` and `\longrightarrow` are `\rightarrow`. The symbols of caption form are in `symbols.py`.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+
+from posformer.latex.symbols import SIGNATURES
 
 
 def _commands(names: str) -> frozenset[str]:
     return frozenset("\\" + name for name in names.split())
 
-
-FUNCTIONS = _commands(
-    "arccos arcsin arctan arg cos cosh cot coth csc deg det dim exp gcd hom inf ker lg lim liminf"
-    " limsup ln log max min Pr sec sin sinh sup tan tanh"
-)
-
-LIMIT_OPERATORS = _commands(
-    "sum prod coprod int iint iiint iiiint oint oiint lim liminf limsup max min sup inf det gcd Pr"
-    " bigcup bigcap bigsqcup bigvee bigwedge bigoplus bigotimes bigodot biguplus"
-)
-r"""Operators whose scripts stand over and under them; captions write `\limits` before these."""
-
-_GREEK = _commands(
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau"
-    " upsilon phi chi psi omega varepsilon vartheta varpi varrho varsigma varphi varkappa digamma"
-    " Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
-)
-_OPERATORS = _commands(
-    "pm mp times div cdot circ bullet star oplus ominus otimes oslash odot cap cup sqcap sqcup"
-    " uplus vee wedge setminus amalg dagger ddagger wr diamond bigcirc bigtriangleup"
-    " bigtriangledown triangleleft triangleright ltimes rtimes bowtie bmod"
-)
-_RELATIONS = _commands(
-    "leq geq neq ll gg lll ggg equiv sim simeq approx cong doteq propto prec succ preceq succeq"
-    " subset supset subseteq supseteq subsetneq supsetneq sqsubseteq sqsupseteq in ni notin perp"
-    " parallel nparallel asymp models vdash dashv smile frown nless ngtr nleq ngeq lesssim gtrsim"
-    " lessgtr gtrless triangleq eqcirc coloneqq nmid nsim ncong nsubseteq nsupseteq backsim"
-)
-_ARROWS = _commands(
-    "rightarrow leftarrow leftrightarrow Rightarrow Leftarrow Leftrightarrow uparrow downarrow"
-    " updownarrow Uparrow Downarrow Updownarrow mapsto hookrightarrow hookleftarrow nearrow searrow"
-    " swarrow nwarrow rightharpoonup rightharpoondown leftharpoonup leftharpoondown"
-    " rightleftharpoons leftrightharpoons rightleftarrows leftrightarrows rightrightarrows"
-    " leftleftarrows upharpoonright curvearrowleft curvearrowright circlearrowleft"
-    " circlearrowright nrightarrow nleftarrow nRightarrow nLeftarrow leadsto"
-)
-_OTHERS = _commands(
-    "infty partial nabla forall exists nexists neg emptyset hbar ell Re Im aleph beth wp imath"
-    " jmath angle measuredangle sphericalangle triangle bigtriangleup square blacksquare Diamond"
-    " lozenge bigstar prime backprime complement top bot surd flat natural sharp clubsuit"
-    " diamondsuit heartsuit spadesuit therefore because ldots cdots vdots ddots checkmark eth"
-    " mho pounds yen copyright backslash not"
-)
-_DELIMITERS = _commands(
-    "langle rangle lfloor rfloor lceil rceil llbracket rrbracket ulcorner urcorner"
-)
-_ESCAPES = frozenset({r"\{", r"\}", r"\%", r"\#", r"\$", r"\_", r"\&"})
-
-SYMBOLS: frozenset[str] = (
-    FUNCTIONS
-    | LIMIT_OPERATORS
-    | _GREEK
-    | _OPERATORS
-    | _RELATIONS
-    | _ARROWS
-    | _OTHERS
-    | _DELIMITERS
-    | _ESCAPES
-)
-"""Commands without arguments that stay as they are."""
-
-PLAIN_CHARACTERS = frozenset("+-*/=<>()[]|!,.:;?@")
-"""Characters beside letters and digits that stay as they are."""
 
 _SAME_INK = """
     \\le \\leqslant \\leqq : \\leq
@@ -117,6 +56,12 @@ _SAME_INK = """
     \\thicksim : \\sim
     \\thickapprox : \\approx
     \\mod : \\bmod
+    \\dfrac \\tfrac : \\frac
+    \\dbinom \\tbinom : \\binom
+    \\cal : \\mathcal
+    \\Bbb : \\mathbb
+    \\frak : \\mathfrak
+    \\fbox : \\boxed
     \\exist : \\exists
     \\isin : \\in
     \\sub : \\subset
@@ -240,65 +185,36 @@ SKIPS = _commands("kern mkern hskip mskip vskip")
 """Commands before a length without braces."""
 
 
-class Command(NamedTuple):
-    """How a command is rewritten: `#1` and `#2` are its arguments, `#0` is its option."""
-
-    arguments: int
-    template: tuple[str, ...]
-    with_option: tuple[str, ...] = ()  # the template when there is a `[ … ]`; () takes none
-
-
-def _rewritten(names: str, template: str, with_option: str = "") -> dict[str, Command]:
-    arguments = 2 if "#2" in template else 1
-    return {
-        f"\\{name}": Command(
-            arguments,
-            tuple(template.replace("NAME", name).split()),
-            tuple(with_option.replace("NAME", name).split()),
-        )
-        for name in names.split()
-    }
+def _macros(names: str, template: str) -> dict[str, tuple[str, ...]]:
+    return {f"\\{name}": tuple(template.replace("NAME", name).split()) for name in names.split()}
 
 
 _STACKED = r"\begin{matrix} #1 \\ #2 \end{matrix}"
 
-COMMANDS: dict[str, Command] = {
-    **_rewritten("frac dfrac tfrac", r"\frac { #1 } { #2 }"),
-    **_rewritten("cfrac", r"\frac { #1 } { #2 }", r"\frac { #1 } { #2 }"),
-    **_rewritten("binom dbinom tbinom", r"\binom { #1 } { #2 }"),
-    **_rewritten("overset underset stackrel", r"\NAME { #1 } { #2 }"),
-    **_rewritten("sqrt", r"\sqrt { #1 }", r"\sqrt [ #0 ] { #1 }"),
-    **_rewritten(
-        "xrightarrow xleftarrow xleftrightarrow xRightarrow xLeftarrow xlongequal",
-        r"\NAME { #1 }",
-        r"\NAME [ #0 ] { #1 }",
-    ),
-    **_rewritten(
-        "hat bar vec tilde dot ddot dddot check acute grave breve mathring widehat widetilde"
-        " overline underline overrightarrow overleftarrow overleftrightarrow underrightarrow"
-        " underleftarrow overbrace underbrace overparen wideparen overarc boxed cancel bcancel"
-        " xcancel textcircled mathbb mathcal mathfrak mathscr",
-        r"\NAME { #1 }",
-    ),
-    **_rewritten("cal", r"\mathcal { #1 }"),
-    **_rewritten("Bbb", r"\mathbb { #1 }"),
-    **_rewritten("frak", r"\mathfrak { #1 }"),
-    **_rewritten("fbox", r"\boxed { #1 }"),
-    **_rewritten(
+MACROS: dict[str, tuple[str, ...]] = {
+    **_macros("cfrac", r"\frac { #1 } { #2 }"),
+    **_macros(
         "mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm pmb bold symbf symrm symit"
         " text textrm textbf textit textsf texttt textnormal textup textsl textsc textmd mbox hbox"
         " emph operatorname operatornamewithlimits mathop mathrel mathbin mathord mathopen"
         " mathclose mathpunct mathinner ensuremath smash llap rlap mathllap mathrlap mathclap",
         "#1",
     ),
-    **_rewritten("nicefrac sfrac flatfrac", "#1 / #2"),
-    **_rewritten("abs", "| #1 |"),
-    **_rewritten("norm", "| | #1 | |"),
-    **_rewritten("pmod", r"( \bmod #1 )"),
-    **_rewritten("substack matrix", r"\begin{matrix} #1 \end{matrix}"),
-    **_rewritten("pmatrix cases", r"\begin{NAME} #1 \end{NAME}"),
+    **_macros("nicefrac sfrac flatfrac", "#1 / #2"),
+    **_macros("abs", "| #1 |"),
+    **_macros("norm", "| | #1 | |"),
+    **_macros("pmod", r"( \bmod #1 )"),
+    **_macros("substack matrix", r"\begin{matrix} #1 \end{matrix}"),
+    **_macros("pmatrix cases", r"\begin{NAME} #1 \end{NAME}"),
 }
-"""Commands with arguments."""
+"""Commands that captions do not have, and what becomes of them: `#1`, `#2` are the arguments."""
+
+TYPED_SIGNATURES: Mapping[str, tuple[str, str]] = {
+    **{token: signature for token, signature in SIGNATURES.items() if signature[0]},
+    **{name: (".." if "#2" in template else ".", "") for name, template in MACROS.items()},
+    r"\cfrac": ("..", "."),
+}
+"""The arguments of all commands that can be typed; see `SIGNATURES`."""
 
 INFIX: dict[str, tuple[str, ...]] = {
     r"\over": (r"\frac", "{", "#1", "}", "{", "#2", "}"),
