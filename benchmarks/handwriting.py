@@ -22,7 +22,7 @@ from posformer.ink.aligned import AlignedInk
 from posformer.ink.alignment import in_pixels
 from posformer.ink.render import rendered_size
 from posformer.latex.symbols import SYMBOLS, tokens_of
-from posformer.latex.tree import Node, Row, baselines, indices, parse
+from posformer.latex.tree import Node, baselines, parse, walk
 from posformer.synthesis.bank import SymbolBank
 from posformer.synthesis.extents import fit_row
 from posformer.synthesis.layout import lay_out
@@ -53,9 +53,10 @@ class Measured:
             [box[3] for box in edges],
         )
 
-    def box(self, part: Row | Node) -> Box | None:
+    def box(self, *nodes: Node) -> Box | None:
         """The box around all ink of a part of the expression."""
-        found = np.array([self.boxes[place] for place in indices(part) if place in self.boxes])
+        places = [node.index for node in walk(nodes)]
+        found = np.array([self.boxes[place] for place in places if place in self.boxes])
         if not len(found):
             return None
         return (*found[:, :2].min(axis=0).tolist(), *found[:, 2:].max(axis=0).tolist())
@@ -99,7 +100,7 @@ def _of_scripts(
 
 def _of_parts(ink: Measured, node: Node, unit: float) -> Iterator[tuple[str, float]]:
     box = ink.boxes.get(node.index)
-    parts = [part for row in node.arguments if (part := ink.box(row)) is not None]
+    parts = [part for row in node.arguments if (part := ink.box(*row.nodes)) is not None]
     if box is None or len(parts) < len(node.arguments):
         return
     if node.token in _FRACTIONS:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from posformer.errors import LatexError
 from posformer.latex import encode_forest, is_valid, tokenize
-from posformer.latex.tree import Node, Row, Tree, baselines, indices, parse
+from posformer.latex.tree import Node, Row, Tree, baselines, parse, walk
 
 
 def only_node(text: str) -> Node:
@@ -121,16 +121,27 @@ def test_depth_can_be_limited() -> None:
 
 # Properties
 
-SNIPPETS = tokenize(r"x^_{}\frac\sqrt[]\hat\sum\limits\\&\begin{array}\end{array}\left\right\root\of")
+SNIPPETS = tokenize(
+    r"x^_{}\frac\sqrt[]\hat\sum\limits\\&\begin{array}\end{array}\left\right\root\of"
+)
+
+
+def tokens_in(tree: Tree) -> list[str]:
+    """The tokens of a tree, collected from its nodes."""
+    found: dict[int, str] = {}
+    for row in tree.rows:
+        found |= {index: tree.tokens[index] for index in (row.start, row.end) if index >= 0}
+        for node in row.nodes:
+            found |= {node.index: node.token, node.limits: "\\limits"}
+            found |= {script.index: script.token for script in node.scripts}
+    found.pop(-1, None)
+    return [found[index] for index in sorted(found)]
 
 
 def check_round_trip(tree: Tree) -> None:
-    """Every token is found once, in its place, by walking over the nodes."""
-    assert indices(tree.root) == list(range(len(tree.tokens)))
-    for row in tree.rows:
-        assert [tree.tokens[node.index] for node in row.nodes if node.index >= 0] == [
-            node.token for node in row.nodes if node.index >= 0
-        ]
+    assert tokens_in(tree) == list(tree.tokens)
+    order = [node.index for node in walk(tree.root.nodes) if node.index >= 0]
+    assert order == sorted(order)
 
 
 @given(captions())
@@ -170,13 +181,12 @@ def test_nested_levels_are_depths_in_the_tree(tokens: list[str]) -> None:
 
 
 @given(captions())
-def test_spans_of_rows_are_nested(tokens: list[str]) -> None:
-    tree = parse(tokens)
-    for row in tree.rows:
-        inside = indices(row)
-        assert inside == list(range(inside[0], inside[0] + len(inside))) if inside else True
-        if row.start >= 0:
-            assert inside == list(range(row.start + 1, row.end))
+def test_rows_lie_between_their_delimiters(tokens: list[str]) -> None:
+    for row in parse(tokens).rows[1:]:
+        inside = [node.index for node in walk(row.nodes) if node.index >= 0]
+        assert all(row.start < index < row.end for index in inside)
+        alone = parse(tokens[row.start + 1 : row.end]).root
+        assert tokens_of([alone]) == tokens_of([row])
 
 
 # Size

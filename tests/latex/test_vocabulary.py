@@ -1,4 +1,4 @@
-"""A vocabulary numbers words and stays as it is."""
+"""A vocabulary gives ids to tokens and is immutable."""
 
 from pathlib import Path
 
@@ -8,26 +8,26 @@ import pytest
 from posformer.errors import LatexError, UnknownTokenError
 from posformer.latex import Vocabulary
 
-WORDS = ["+", r"\frac", "x", "{", "}"]
+TOKENS = ["+", r"\frac", "x", "{", "}"]
 
 
 @pytest.fixture
 def vocabulary() -> Vocabulary:
-    return Vocabulary(WORDS)
+    return Vocabulary(TOKENS)
 
 
-def test_words_follow_the_three_special_ones(vocabulary: Vocabulary) -> None:
+def test_tokens_follow_the_three_special_ones(vocabulary: Vocabulary) -> None:
     assert (vocabulary.pad, vocabulary.sos, vocabulary.eos) == (0, 1, 2)
-    assert len(vocabulary) == len(WORDS) + 3
-    assert vocabulary.tokens == tuple(WORDS)
-    assert list(vocabulary) == WORDS
+    assert len(vocabulary) == len(TOKENS) + 3
+    assert vocabulary.tokens == tuple(TOKENS)
+    assert list(vocabulary) == TOKENS
     assert vocabulary.index("+") == 3
     assert "x" in vocabulary
     assert "y" not in vocabulary
     assert "<pad>" not in vocabulary
 
 
-def test_words_of_captions_are_sorted_by_code_point() -> None:
+def test_tokens_of_captions_are_sorted_by_code_point() -> None:
     vocabulary = Vocabulary.from_captions([["x", "a", "Z"], [r"\pi", "x", "1", "α"]])
     assert vocabulary.tokens == ("1", "Z", r"\pi", "a", "x", "α")
 
@@ -48,19 +48,19 @@ def test_an_unknown_token_is_named_with_its_place(vocabulary: Vocabulary) -> Non
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
-def test_special_numbers_are_no_words(vocabulary: Vocabulary, index: int) -> None:
-    with pytest.raises(LatexError, match=rf"index {index} \(token 2\) is <"):
+def test_special_ids_are_not_tokens(vocabulary: Vocabulary, index: int) -> None:
+    with pytest.raises(LatexError, match=rf"index {index} \(token 2\) is the special <"):
         vocabulary.decode([5, index])
     assert vocabulary.decode([5, index, 3], skip_special=True) == ["x", "+"]
 
 
 @pytest.mark.parametrize("index", [-1, 8, 1000])
-def test_numbers_out_of_range_are_refused(vocabulary: Vocabulary, index: int) -> None:
+def test_ids_out_of_range_are_errors(vocabulary: Vocabulary, index: int) -> None:
     with pytest.raises(LatexError, match=r"outside 0…7"):
         vocabulary.decode([index], skip_special=True)
 
 
-def test_a_saved_vocabulary_comes_back(vocabulary: Vocabulary, tmp_path: Path) -> None:
+def test_saving_and_loading_are_inverse(vocabulary: Vocabulary, tmp_path: Path) -> None:
     path = tmp_path / "vocabulary.txt"
     vocabulary.save(path)
     vocabulary.save(path)
@@ -75,13 +75,13 @@ def test_files_of_windows_editors_are_read(tmp_path: Path) -> None:
     assert Vocabulary.load(path).tokens == ("x", "π")
 
 
-def test_an_empty_vocabulary_comes_back(tmp_path: Path) -> None:
+def test_an_empty_vocabulary_can_be_saved(tmp_path: Path) -> None:
     Vocabulary([]).save(tmp_path / "empty.txt")
     assert Vocabulary.load(tmp_path / "empty.txt") == Vocabulary([])
 
 
 @pytest.mark.parametrize(
-    ("words", "fault"),
+    ("tokens", "fault"),
     [
         (["x", ""], "is empty"),
         (["x", "a b"], "white space"),
@@ -89,13 +89,13 @@ def test_an_empty_vocabulary_comes_back(tmp_path: Path) -> None:
         (["x", "x"], "twice"),
     ],
 )
-def test_what_cannot_be_a_word_is_named_by_line(
-    words: list[str], fault: str, tmp_path: Path
+def test_errors_name_the_line_that_is_not_a_token(
+    tokens: list[str], fault: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(LatexError, match=f"word 2 .*{fault}"):
-        Vocabulary(words)
+    with pytest.raises(LatexError, match=f"token 2 .*{fault}"):
+        Vocabulary(tokens)
     path = tmp_path / "vocabulary.txt"
-    path.write_text("\n".join([*words, "y"]), encoding="utf-8")
+    path.write_text("\n".join([*tokens, "y"]), encoding="utf-8")
     with pytest.raises(LatexError, match=rf"vocabulary\.txt, line 2: .*{fault}"):
         Vocabulary.load(path)
 
@@ -108,21 +108,21 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         Vocabulary.load(tmp_path / "binary.txt")
 
 
-def test_growing_keeps_numbers(vocabulary: Vocabulary) -> None:
+def test_extending_keeps_ids(vocabulary: Vocabulary) -> None:
     larger = vocabulary.extended(["y", "x", "a", "y"])
-    assert larger.tokens == (*WORDS, "y", "a")
-    assert all(larger.index(word) == vocabulary.index(word) for word in vocabulary)
-    assert vocabulary.tokens == tuple(WORDS)
+    assert larger.tokens == (*TOKENS, "y", "a")
+    assert all(larger.index(token) == vocabulary.index(token) for token in vocabulary)
+    assert vocabulary.tokens == tuple(TOKENS)
 
 
-def test_equal_words_are_equal_vocabularies(vocabulary: Vocabulary) -> None:
-    assert vocabulary == Vocabulary(WORDS)
-    assert hash(vocabulary) == hash(Vocabulary(WORDS))
-    assert vocabulary != Vocabulary(WORDS[::-1])
-    assert vocabulary != WORDS
+def test_equal_tokens_are_equal_vocabularies(vocabulary: Vocabulary) -> None:
+    assert vocabulary == Vocabulary(TOKENS)
+    assert hash(vocabulary) == hash(Vocabulary(TOKENS))
+    assert vocabulary != Vocabulary(TOKENS[::-1])
+    assert vocabulary != TOKENS
 
 
-def test_the_dictionary_of_crohme_has_113_words(reference: Path) -> None:
+def test_the_dictionary_of_crohme_has_113_tokens(reference: Path) -> None:
     vocabulary = Vocabulary.load(reference / "crohme_dictionary.txt")
     assert len(vocabulary) == 113
     assert list(vocabulary.tokens) == sorted(vocabulary.tokens)

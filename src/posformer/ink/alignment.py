@@ -14,7 +14,7 @@ from posformer.ink.captions import Piece, label_token, mathml_pieces
 from posformer.ink.inkml import Ink
 from posformer.ink.render import strokes_in_pixels
 from posformer.latex.symbols import LOOK_ALIKES, fence_of, is_structure
-from posformer.latex.tree import indices, parse
+from posformer.latex.tree import parse, walk
 
 __all__ = ["align", "in_pixels", "inked_places"]
 
@@ -36,8 +36,8 @@ def inked_places(tokens: Sequence[str]) -> list[int]:
         owner = row.owner
         if owner is not None and owner.option is row:
             inkless |= {row.start, row.end}
-            if owner.token == "\\begin{array}":
-                inkless.update(indices(row))
+            if owner.is_environment:
+                inkless.update(node.index for node in walk(row.nodes))
     return [
         index
         for index, token in enumerate(tokens)

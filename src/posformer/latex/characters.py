@@ -45,23 +45,14 @@ _WORDS = _NAMED.split()
 NAMED: dict[str, str] = dict(zip(_WORDS[::2], _WORDS[1::2], strict=True))
 """Characters and the LaTeX they stand for."""
 
-_COMBINING = {
-    "\u0300": r"\grave",
-    "\u0301": r"\acute",
-    "\u0302": r"\hat",
-    "\u0303": r"\tilde",
-    "\u0304": r"\bar",
-    "\u0305": r"\overline",
-    "\u0306": r"\breve",
-    "\u0307": r"\dot",
-    "\u0308": r"\ddot",
-    "\u030a": r"\mathring",
-    "\u030c": r"\check",
-    "\u0332": r"\underline",
-    "\u20d1": r"\vec",
-    "\u20d7": r"\vec",
-    "\u20db": r"\dddot",
-}
+_MARKS = (
+    "\u0300\u0301\u0302\u0303\u0304\u0305\u0306\u0307\u0308\u030a\u030c\u0332\u20d1\u20d7\u20db"
+)
+_ACCENTS = r"""
+\grave \acute \hat \tilde \bar \overline \breve \dot \ddot \mathring \check \underline
+\vec \vec \dddot
+"""
+_COMBINING = dict(zip(_MARKS, _ACCENTS.split(), strict=True))
 _NEGATION = "\u0338"
 _STYLES = {
     "DOUBLE-STRUCK": r"\mathbb",

@@ -13,150 +13,75 @@ def _commands(names: str) -> frozenset[str]:
     return frozenset("\\" + name for name in names.split())
 
 
-_SAME_INK = """
-    \\le \\leqslant \\leqq : \\leq
-    \\ge \\geqslant \\geqq : \\geq
-    \\ne : \\neq
-    \\lt : <
-    \\gt : >
-    \\eq : =
-    \\to \\longrightarrow \\rarr : \\rightarrow
-    \\gets \\longleftarrow \\larr : \\leftarrow
-    \\longleftrightarrow \\lrarr \\harr : \\leftrightarrow
-    \\implies \\Longrightarrow \\rArr : \\Rightarrow
-    \\impliedby \\Longleftarrow \\lArr : \\Leftarrow
-    \\iff \\Longleftrightarrow \\hArr \\Lrarr : \\Leftrightarrow
-    \\longmapsto : \\mapsto
-    \\dots \\dotsc \\dotso \\hdots \\mathellipsis \\textellipsis : \\ldots
-    \\dotsb \\dotsm \\dotsi : \\cdots
-    \\cdotp \\centerdot : \\cdot
-    \\ast : *
-    \\ldotp : .
-    \\lbrace : \\{
-    \\rbrace : \\}
-    \\lbrack : [
-    \\rbrack : ]
-    \\lparen : (
-    \\rparen : )
-    \\vert \\lvert \\rvert \\mid \\textbar : |
-    \\| \\Vert \\lVert \\rVert \\textbardbl : | |
-    \\slash : /
-    \\colon : :
-    \\owns : \\ni
-    \\land : \\wedge
-    \\lor : \\vee
-    \\lnot : \\neg
-    \\varnothing \\empty \\O : \\emptyset
-    \\smallsetminus : \\setminus
-    \\ang : \\angle
-    \\infin : \\infty
-    \\part : \\partial
-    \\Box : \\square
-    \\hslash : \\hbar
-    \\thicksim : \\sim
-    \\thickapprox : \\approx
-    \\mod : \\bmod
-    \\dfrac \\tfrac : \\frac
-    \\dbinom \\tbinom : \\binom
-    \\cal : \\mathcal
-    \\Bbb : \\mathbb
-    \\frak : \\mathfrak
-    \\fbox : \\boxed
-    \\exist : \\exists
-    \\isin : \\in
-    \\sub : \\subset
-    \\plusmn : \\pm
-    \\sdot : \\cdot
-    \\arctg : \\arctan
-    \\textless : <
-    \\textgreater : >
-    \\textbackslash : \\backslash
-    \\textasteriskcentered : *
-    \\textperiodcentered : \\cdot
-    \\textpm : \\pm
-    \\texttimes : \\times
-    \\textdiv : \\div
-    \\textmu : \\mu
-    \\argmax : \\arg \\max
-    \\argmin : \\arg \\min
-    \\degree \\textdegree : ^ { \\circ }
-    \\R \\reals : \\mathbb { R }
-    \\N \\natnums : \\mathbb { N }
-    \\Z : \\mathbb { Z }
-    \\Q : \\mathbb { Q }
-    \\C \\cnums : \\mathbb { C }
-    \\sp : ^
-    \\sb : _
-    \\cr \\newline \\tabularnewline : \\\\
-    \\Alpha : A
-    \\Beta : B
-    \\Epsilon : E
-    \\Zeta : Z
-    \\Eta : H
-    \\Iota : I
-    \\Kappa : K
-    \\Mu : M
-    \\Nu : N
-    \\Omicron : O
-    \\Rho : P
-    \\Tau : T
-    \\Chi : X
-    \\omicron : o
-    \\varGamma : \\Gamma
-    \\varDelta : \\Delta
-    \\varTheta : \\Theta
-    \\varLambda : \\Lambda
-    \\varPi : \\Pi
-    \\varSigma : \\Sigma
-    \\varPhi : \\Phi
-    \\varPsi : \\Psi
-    \\varOmega : \\Omega
+_SAME_INK = r"""
+\le \leq  \leqslant \leq  \leqq \leq  \ge \geq  \geqslant \geq  \geqq \geq  \ne \neq  \lt <  \gt >
+\eq =  \to \rightarrow  \longrightarrow \rightarrow  \rarr \rightarrow  \gets \leftarrow
+\longleftarrow \leftarrow  \larr \leftarrow  \longleftrightarrow \leftrightarrow
+\lrarr \leftrightarrow  \harr \leftrightarrow  \implies \Rightarrow  \Longrightarrow \Rightarrow
+\rArr \Rightarrow  \impliedby \Leftarrow  \Longleftarrow \Leftarrow  \lArr \Leftarrow
+\iff \Leftrightarrow  \Longleftrightarrow \Leftrightarrow  \hArr \Leftrightarrow
+\Lrarr \Leftrightarrow  \longmapsto \mapsto  \dots \ldots  \dotsc \ldots  \dotso \ldots
+\hdots \ldots  \mathellipsis \ldots  \textellipsis \ldots  \dotsb \cdots  \dotsm \cdots
+\dotsi \cdots  \cdotp \cdot  \centerdot \cdot  \ast *  \ldotp .  \lbrace \{  \rbrace \}  \lbrack [
+\rbrack ]  \lparen (  \rparen )  \vert |  \lvert |  \rvert |  \mid |  \textbar |  \slash /  \colon :
+\owns \ni  \land \wedge  \lor \vee  \lnot \neg  \varnothing \emptyset  \empty \emptyset
+\O \emptyset  \smallsetminus \setminus  \ang \angle  \infin \infty  \part \partial  \Box \square
+\hslash \hbar  \thicksim \sim  \thickapprox \approx  \mod \bmod  \dfrac \frac  \tfrac \frac
+\dbinom \binom  \tbinom \binom  \cal \mathcal  \Bbb \mathbb  \frak \mathfrak  \fbox \boxed
+\exist \exists  \isin \in  \sub \subset  \plusmn \pm  \sdot \cdot  \arctg \arctan  \textless <
+\textgreater >  \textbackslash \backslash  \textasteriskcentered *  \textperiodcentered \cdot
+\textpm \pm  \texttimes \times  \textdiv \div  \textmu \mu  \sp ^  \sb _  \cr \\  \newline \\
+\tabularnewline \\  \Alpha A  \Beta B  \Epsilon E  \Zeta Z  \Eta H  \Iota I  \Kappa K  \Mu M  \Nu N
+\Omicron O  \Rho P  \Tau T  \Chi X  \omicron o  \varGamma \Gamma  \varDelta \Delta  \varTheta \Theta
+\varLambda \Lambda  \varPi \Pi  \varSigma \Sigma  \varPhi \Phi  \varPsi \Psi  \varOmega \Omega
+"""
+
+_SEVERAL_TOKENS = r"""
+\| \Vert \lVert \rVert \textbardbl : | |
+\argmax : \arg \max
+\argmin : \arg \min
+\degree \textdegree : ^ { \circ }
+\R \reals : \mathbb { R }
+\N \natnums : \mathbb { N }
+\Z : \mathbb { Z }
+\Q : \mathbb { Q }
+\C \cnums : \mathbb { C }
+"""
+
+_NEGATED = r"""
+= \neq  < \nless  > \ngtr  \leq \nleq  \geq \ngeq  \in \notin  \exists \nexists  | \nmid  \sim \nsim
+\cong \ncong  \parallel \nparallel  \subseteq \nsubseteq  \supseteq \nsupseteq
 """
 
 
-def _synonyms(table: str) -> dict[str, tuple[str, ...]]:
-    entries = {}
-    for line in table.strip().splitlines():
-        names, tokens = line.split(" : ")
-        entries.update(dict.fromkeys(names.split(), tuple(tokens.split())))
-    return entries
+def _pairs(table: str) -> dict[str, str]:
+    words = table.split()
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
-SYNONYMS: dict[str, tuple[str, ...]] = _synonyms(_SAME_INK)
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    **{name: (token,) for name, token in _pairs(_SAME_INK).items()},
+    **{
+        name: tuple(tokens.split())
+        for names, _, tokens in (line.partition(" : ") for line in _SEVERAL_TOKENS.splitlines())
+        for name in names.split()
+    },
+}
 """Other spellings, with the tokens they become."""
 
-NEGATED = {
-    "=": r"\neq",
-    "<": r"\nless",
-    ">": r"\ngtr",
-    r"\leq": r"\nleq",
-    r"\geq": r"\ngeq",
-    r"\in": r"\notin",
-    r"\exists": r"\nexists",
-    "|": r"\nmid",
-    r"\sim": r"\nsim",
-    r"\cong": r"\ncong",
-    r"\parallel": r"\nparallel",
-    r"\subseteq": r"\nsubseteq",
-    r"\supseteq": r"\nsupseteq",
-}
+NEGATED = _pairs(_NEGATED)
 r"""What `\not` makes of the symbol behind it."""
 
-INKLESS = frozenset({"~", "$", "\\", r"\,", r"\:", r"\;", r"\!", r"\>", r"\/", r"\-"}) | {
-    r"\(",
-    r"\)",
-    r"\[",
-    r"\]",
-    *_commands(
-        "quad qquad enspace enskip thinspace medspace thickspace negthinspace negmedspace"
-        " negthickspace space nobreakspace displaystyle textstyle scriptstyle scriptscriptstyle"
-        " rm bf it sf tt sl sc em mit bfseries itshape rmfamily sffamily ttfamily mdseries upshape"
-        " normalfont normalsize tiny scriptsize footnotesize small large Large LARGE huge Huge"
-        " nolimits displaylimits relax null nobreak allowbreak noindent par hfill hfil"
-        " strut mathstrut nonumber notag hline centering protect boldmath"
-        " unboldmath break nolinebreak bigskip medskip smallskip vfill"
-    ),
-}
+INKLESS = _commands(
+    ", : ; ! > / - ( ) [ ]"
+    " quad qquad enspace enskip thinspace medspace thickspace negthinspace negmedspace"
+    " negthickspace space nobreakspace displaystyle textstyle scriptstyle scriptscriptstyle"
+    " rm bf it sf tt sl sc em mit bfseries itshape rmfamily sffamily ttfamily mdseries upshape"
+    " normalfont normalsize tiny scriptsize footnotesize small large Large LARGE huge Huge"
+    " nolimits displaylimits relax null nobreak allowbreak noindent par hfill hfil"
+    " strut mathstrut nonumber notag hline centering protect boldmath"
+    " unboldmath break nolinebreak bigskip medskip smallskip vfill"
+) | {"~", "$", "\\"}
 """Spacing, sizes, fonts switched on and math marks: dropped."""
 
 SIZED = _commands(
@@ -164,21 +89,12 @@ SIZED = _commands(
 )
 r"""Commands before a delimiter, which may be `.` for none."""
 
-DISCARDED = {
-    r"\label": 1,
-    r"\tag": 1,
-    r"\color": 1,
-    r"\hspace": 1,
-    r"\vspace": 1,
-    r"\phantom": 1,
-    r"\hphantom": 1,
-    r"\vphantom": 1,
-    r"\cline": 1,
-    r"\rule": 2,
-    r"\textcolor": 1,
-    r"\colorbox": 1,
-    r"\raisebox": 1,
-}
+DISCARDED = dict.fromkeys(
+    _commands(
+        "label tag color hspace vspace phantom hphantom vphantom cline textcolor colorbox raisebox"
+    ),
+    1,
+) | {r"\rule": 2}
 r"""Commands dropped with this many groups behind them; further groups stay (`\textcolor`)."""
 
 SKIPS = _commands("kern mkern hskip mskip vskip")

@@ -9,6 +9,7 @@ time and memory are linear in the number of tokens, at any depth.
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from posformer.errors import LatexError
 from posformer.latex.symbols import SIGNATURES, SYMBOLS, tokens_of
@@ -20,8 +21,8 @@ __all__ = [
     "Row",
     "Tree",
     "baselines",
-    "indices",
     "parse",
+    "walk",
 ]
 
 WRITABLE_DEPTH = 100
@@ -48,7 +49,7 @@ class Node:
     """
 
     # Defaults in the class, not in __init__: most nodes are plain symbols.
-    arguments: "Sequence[Row]" = ()
+    arguments: "tuple[Row, ...]" = ()
     option: "Row | None" = None
     limits = -1
     scripts: "tuple[Node, ...]" = ()
@@ -111,7 +112,7 @@ class Row:
         return lines
 
 
-class Tree:
+class Tree(NamedTuple):
     """A parsed expression.
 
     Attributes:
@@ -121,12 +122,9 @@ class Tree:
             a row stand in that row.
     """
 
-    __slots__ = ("row_of", "rows", "tokens")
-
-    def __init__(self, tokens: Sequence[str], rows: list[Row], row_of: list[int]) -> None:
-        self.tokens = tokens
-        self.rows = rows
-        self.row_of = row_of
+    tokens: Sequence[str]
+    rows: list[Row]
+    row_of: list[int]
 
     @property
     def root(self) -> Row:
@@ -148,7 +146,7 @@ def baselines(tree: Tree) -> Iterator[list[Node]]:
             part = stack.pop()
             if isinstance(part, Row):
                 cells.extend(cell for line in part.lines for cell in line)
-            elif part.is_environment or not any(not row.position for row in part.arguments):
+            elif part.is_environment or all(row.position for row in part.arguments):
                 nodes.append(part)
                 stack += reversed(part.rows)
             else:
@@ -157,44 +155,22 @@ def baselines(tree: Tree) -> Iterator[list[Node]]:
         yield nodes
 
 
-def indices(part: Row | Node) -> list[int]:
-    """Return the indices of all tokens of a node, or of the inside of a row, in reading order."""
-    found: list[int] = []
-    stack: list[Row | Node | int] = [*reversed(part.nodes)] if isinstance(part, Row) else [part]
+def walk(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Yield nodes and all nodes inside of them, in reading order; of scripts only the content."""
+    stack = [*reversed(nodes)]
     while stack:
-        part_or_index = stack.pop()
-        if isinstance(part_or_index, int):
-            found.append(part_or_index)
-        elif isinstance(part_or_index, Node):
-            stack += _parts_of_node(part_or_index)
-        else:
-            row = part_or_index
-            owned = row.owner is not None and row.owner.index == row.start
-            stack += [row.end] if row.end >= 0 else []
-            stack += reversed(row.nodes)
-            stack += [] if row.start < 0 or owned else [row.start]
-    return found
-
-
-def _parts_of_node(node: Node) -> list[Row | Node | int]:
-    """Return what a node consists of, from back to front."""
-    parts: list[Row | Node | int] = [*reversed(node.scripts)]
-    parts += [node.limits] if node.limits >= 0 else []
-    parts += reversed(node.arguments)
-    parts += [] if node.option is None else [node.option]
-    parts += [node.index] if node.index >= 0 else []
-    return parts
+        node = stack.pop()
+        yield node
+        stack += reversed([inner for row in node.rows for inner in row.nodes])
 
 
 class _Call:
     """A command that waits for arguments."""
 
-    __slots__ = ("arguments", "node", "option", "outer", "waiting")
+    __slots__ = ("node", "option", "outer", "waiting")
 
     def __init__(self, node: Node, outer: Row, waiting: str, option: str) -> None:
         self.node = node
-        self.arguments: list[Row] = []
-        node.arguments = self.arguments
         self.outer = outer  # the row of the command
         self.waiting = waiting  # the positions of the arguments to come
         self.option = option  # the position of the optional argument, if it may still come
@@ -295,10 +271,11 @@ class _Parser:
             return
         position, call.waiting, call.option = call.waiting[0], call.waiting[1:], ""
         if token == "{":
-            call.arguments.append(self._open(index, "}", call.node, position))
+            row = self._open(index, "}", call.node, position)
+            call.node.arguments = (*call.node.arguments, row)
             return
         self.row = self._new_row(call.node, position)
-        call.arguments.append(self.row)
+        call.node.arguments = (*call.node.arguments, self.row)
         self.call = None
         self._place(index, token)
         self._leave_served()
@@ -333,7 +310,7 @@ class _Parser:
             call = self._expect_arguments(node)
             node.option, call.option = self._open(index, closer, node, call.option), ""
         else:
-            node.arguments = [self._open(index, closer, node, ".")]
+            node.arguments = (self._open(index, closer, node, "."),)
 
     def _place_script(self, script: Node) -> None:
         nodes = self.row.nodes
@@ -414,7 +391,8 @@ class _Parser:
             if not self.lenient:
                 raise self._error("has too few arguments", call.node.index)
             self.row = call.outer
-            call.arguments += [self._new_row(call.node, one) for one in call.waiting]
+            missing = [self._new_row(call.node, position) for position in call.waiting]
+            call.node.arguments = (*call.node.arguments, *missing)
             call.waiting = ""
             self._leave_served()
 

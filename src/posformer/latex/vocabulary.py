@@ -1,4 +1,4 @@
-"""The words a model knows, and their numbers."""
+"""The tokens of a model and their ids."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,37 +11,39 @@ _SPECIAL = ("<pad>", "<sos>", "<eos>")
 
 
 class Vocabulary:
-    """An immutable list of words behind the three special ones: `<pad>` 0, `<sos>` 1, `<eos>` 2.
+    """An immutable list of tokens behind the three special ones: `<pad>` 0, `<sos>` 1, `<eos>` 2.
 
     Args:
-        words: The words in order, without the special ones.
+        tokens: The tokens in order, without the special ones.
 
     Raises:
-        LatexError: A word is empty, repeated, reserved, or holds white space.
+        LatexError: A token is empty, repeated, reserved, or contains white space.
     """
 
     pad = 0
     sos = 1
     eos = 2
 
-    def __init__(self, words: Iterable[str]) -> None:
-        self._words = tuple(words)
-        if fault := _first_fault(self._words):
-            number, what = fault
-            raise LatexError(what, f"word {number} of a vocabulary, {self._words[number - 1]!r},")
-        self._index = {word: index for index, word in enumerate(self._words, len(_SPECIAL))}
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self._tokens = tuple(tokens)
+        if fault := _first_fault(self._tokens):
+            number, reason = fault
+            where = f"token {number} of a vocabulary, {self._tokens[number - 1]!r},"
+            raise LatexError(reason, where)
+        self._index = {token: index for index, token in enumerate(self._tokens, len(_SPECIAL))}
 
     @classmethod
     def from_captions(cls, captions: Iterable[Sequence[str]]) -> "Vocabulary":
-        """The words that occur in captions, sorted by code point."""
+        """Return the vocabulary of all tokens of captions, sorted by code point."""
         return cls(sorted({token for caption in captions for token in caption}))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
-        """Read a file of one word a line, without the special ones.
+        """Read a file with one token per line, without the special ones.
 
         Raises:
-            LatexError: The file is missing, not UTF-8, or a line is no word; names file and line.
+            LatexError: The file is missing, not UTF-8, or a line is not a token; names file and
+                line.
         """
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
@@ -49,26 +51,26 @@ class Vocabulary:
             raise LatexError(f"{path}: cannot be read as a vocabulary: {error}") from error
         # Not splitlines(), which also breaks at characters that an editor shows as part of a line.
         lines = text.removesuffix("\n").split("\n") if text else []
-        words = [line.removesuffix("\r") for line in lines]
-        if fault := _first_fault(words):
-            number, what = fault
-            raise LatexError(what, f"{path}, line {number}: the word {words[number - 1]!r}")
-        return cls(words)
+        tokens = [line.removesuffix("\r") for line in lines]
+        if fault := _first_fault(tokens):
+            number, reason = fault
+            raise LatexError(reason, f"{path}, line {number}: the token {tokens[number - 1]!r}")
+        return cls(tokens)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one word a line; a file that is there is replaced in one step or not at all."""
-        atomic_write(path, "".join(f"{word}\n" for word in self._words))
+        """Write one token per line; an existing file is replaced in one step or not at all."""
+        atomic_write(path, "".join(f"{token}\n" for token in self._tokens))
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The words in order, without the special ones."""
-        return self._words
+        """The tokens in order, without the special ones."""
+        return self._tokens
 
     def index(self, token: str) -> int:
-        """The number of a token.
+        """Return the id of a token.
 
         Raises:
-            UnknownTokenError: The vocabulary does not hold it.
+            UnknownTokenError: The vocabulary does not contain it.
         """
         try:
             return self._index[token]
@@ -76,75 +78,75 @@ class Vocabulary:
             raise UnknownTokenError("is not in the vocabulary", token) from None
 
     def encode(self, tokens: Sequence[str]) -> list[int]:
-        """The numbers of tokens.
+        """Return the ids of tokens.
 
         Raises:
-            UnknownTokenError: Names the first token that is unknown, and its place.
+            UnknownTokenError: Names the first unknown token and its number.
         """
         try:
             return [self._index[token] for token in tokens]
         except KeyError as error:
             token = error.args[0]
-            place = list(tokens).index(token) + 1
-            raise UnknownTokenError("is not in the vocabulary", token, place) from None
+            number = list(tokens).index(token) + 1
+            raise UnknownTokenError("is not in the vocabulary", token, number) from None
 
     def decode(self, indices: Iterable[int], *, skip_special: bool = False) -> list[str]:
-        """The tokens of numbers.
+        """Return the tokens of ids.
 
         Args:
-            indices: Numbers from 0 to `len(self) - 1`; any integer type.
-            skip_special: Leave the special words out; otherwise they are an error.
+            indices: Ids from 0 to `len(self) - 1`, of any integer type.
+            skip_special: Leave the special tokens out; otherwise they are an error.
 
         Raises:
-            LatexError: A number is special or out of range; names it and its place.
+            LatexError: An id is special or out of range; names it and its number.
         """
         tokens = []
-        for place, index in enumerate(indices, start=1):
-            word = int(index) - len(_SPECIAL)
-            if 0 <= word < len(self._words):
-                tokens.append(self._words[word])
-            elif not -len(_SPECIAL) <= word < 0:
-                raise LatexError(f"is outside 0…{len(self) - 1}", f"index {index}", place)
+        for number, index in enumerate(indices, start=1):
+            place = int(index) - len(_SPECIAL)
+            if 0 <= place < len(self._tokens):
+                tokens.append(self._tokens[place])
+            elif not -len(_SPECIAL) <= place < 0:
+                raise LatexError(f"is outside 0…{len(self) - 1}", f"index {index}", number)
             elif not skip_special:
-                raise LatexError(f"is {_SPECIAL[index]}, no word", f"index {index}", place)
+                raise LatexError(f"is the special {_SPECIAL[index]}", f"index {index}", number)
         return tokens
 
-    def extended(self, words: Iterable[str]) -> "Vocabulary":
-        """A vocabulary with further words at the end; those that are there keep their number."""
-        new = dict.fromkeys(word for word in words if word not in self._index)
-        return Vocabulary((*self._words, *new))
+    def extended(self, tokens: Iterable[str]) -> "Vocabulary":
+        """Return a vocabulary with further tokens at the end; known tokens keep their ids."""
+        new = dict.fromkeys(token for token in tokens if token not in self._index)
+        return Vocabulary((*self._tokens, *new))
 
     def __len__(self) -> int:
-        """The number of words with the special ones."""
-        return len(self._words) + len(_SPECIAL)
+        """The number of tokens including the special ones."""
+        return len(self._tokens) + len(_SPECIAL)
 
     def __contains__(self, token: object) -> bool:
         return token in self._index
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._words)
+        return iter(self._tokens)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self._words == other._words
+        return isinstance(other, Vocabulary) and self._tokens == other._tokens
 
     def __hash__(self) -> int:
-        return hash(self._words)
+        return hash(self._tokens)
 
     def __repr__(self) -> str:
-        return f"Vocabulary({len(self)} words with <pad>, <sos>, <eos>)"
+        return f"Vocabulary({len(self)} tokens with <pad>, <sos>, <eos>)"
 
 
-def _first_fault(words: Sequence[str]) -> tuple[int, str] | None:
-    """The 1-based number of the first word that cannot be one, and why."""
+def _first_fault(tokens: Sequence[str]) -> tuple[int, str] | None:
+    """Return the number, from 1, of the first string that cannot be a token, and the reason."""
     seen: set[str] = set()
-    for number, word in enumerate(words, start=1):
-        if not word:
+    for number, token in enumerate(tokens, start=1):
+        if not token:
             return number, "is empty"
-        if any(character.isspace() for character in word):
-            return number, "holds white space"
-        if word in _SPECIAL:
+        if any(character.isspace() for character in token):
+            return number, "contains white space"
+        if token in _SPECIAL:
             return number, "is reserved"
-        if word in seen:
+        if token in seen:
             return number, "is there twice"
-        seen.add(word)
+        seen.add(token)
     return None
