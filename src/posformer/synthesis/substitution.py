@@ -1,4 +1,7 @@
-"""New texts in the same layout: symbols and whole groups substituted for others of their kind."""
+"""Augmentation of aligned ink: symbol substitution and subtree swap.
+
+The text of an expression changes, its layout stays.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,12 @@ _KIND_OF: Mapping[str, frozenset[str]] = {token: kind for kind in KINDS for toke
 
 
 def _weight(token: str, counts: Mapping[str, int]) -> float:
-    """How often a symbol is put in, given how often each occurs.
+    """Return the sampling weight of a symbol, given how often each occurs.
 
-    Rare symbols come oftener than in real texts, so that they are learned, but not as often as
-    common ones: else a model takes `2` for `z` and `9` for `q`. The two cases of a letter often
-    differ in size alone, and come more alike still: else a model takes most capitals for small.
+    Rare symbols are sampled more often than they occur, so that a model learns them, but less
+    often than common ones: otherwise it confuses `2` with `z` and `9` with `q`. The two cases of a
+    letter often differ only in size. Their weights are closer still: otherwise a model reads most
+    capitals as small letters.
     """
     other = counts.get(SYMBOLS[token].partner, 0) if token in _LATIN else 0
     if not other:
@@ -54,6 +58,11 @@ class Group:
     first: int  # index of the opening brace
     last: int  # index of the closing brace
     role: Role  # the command it belongs to and the number of the argument, from 0
+
+    @property
+    def length(self) -> int:
+        """The number of tokens between the braces."""
+        return self.last - self.first - 1
 
 
 def find_groups(tokens: Sequence[str]) -> list[Group]:
@@ -76,8 +85,8 @@ def find_groups(tokens: Sequence[str]) -> list[Group]:
 
 
 @dataclass(frozen=True)
-class _SubtreeSwap:
-    """A group of one expression, ready to be put into another."""
+class _Subtree:
+    """A group of an expression, which can replace a group of another one."""
 
     ink: AlignedInk
     group: Group
@@ -97,72 +106,72 @@ class GroupBank:
     tolerance = 0.25  # greatest difference of the logarithms of widths and of heights
 
     def __init__(self, inks: Sequence[AlignedInk], max_tokens: int = 30) -> None:
-        """Collect all groups whose tokens all have their ink.
+        """Collect all groups that are completely aligned.
 
         Args:
             inks: Aligned ink.
-            max_tokens: Longer groups are left out.
+            max_tokens: The length of the longest group to collect.
         """
-        self._swaps: dict[Role, list[_SubtreeSwap]] = {}
+        self._subtrees: dict[Role, list[_Subtree]] = {}
         extents: dict[Role, list[np.ndarray]] = {}
         for ink in inks:
-            for group, points in _whole_groups(ink):
-                if group.last - group.first - 1 <= max_tokens:
-                    self._swaps.setdefault(group.role, []).append(_SubtreeSwap(ink, group))
+            for group, points in _complete_groups(ink):
+                if group.length <= max_tokens:
+                    self._subtrees.setdefault(group.role, []).append(_Subtree(ink, group))
                     extents.setdefault(group.role, []).append(_log_extent(points))
         self._extents = {role: np.array(rows, np.float32) for role, rows in extents.items()}
 
     def __len__(self) -> int:
-        return sum(len(subtree_swaps) for subtree_swaps in self._swaps.values())
+        return sum(map(len, self._subtrees.values()))
 
     def choose(
         self, role: Role, points: np.ndarray, rng: np.random.Generator, tries: int = 48
-    ) -> _SubtreeSwap | None:
-        """A group of this role whose ink has about the extent of `points`; None if none has.
+    ) -> _Subtree | None:
+        """Sample a group of a role whose ink is about as wide and high as `points`.
 
         Args:
             role: See `Group.role`.
-            points: float (points, 2), of the group that is to be replaced.
+            points: float (points, 2), of the group to replace.
             rng: Random generator.
-            tries: So many groups are drawn, and the first that fits is taken.
+            tries: The number of candidates; the first that fits is returned, None if none does.
         """
-        subtree_swaps = self._swaps.get(role)
-        if not subtree_swaps:
+        subtrees = self._subtrees.get(role)
+        if not subtrees:
             return None
-        drawn = rng.integers(len(subtree_swaps), size=tries)
-        misfit = np.abs(self._extents[role][drawn] - _log_extent(points)).max(axis=1)
+        candidates = rng.integers(len(subtrees), size=tries)
+        misfit = np.abs(self._extents[role][candidates] - _log_extent(points)).max(axis=1)
         fitting = np.flatnonzero(misfit < self.tolerance)
-        return subtree_swaps[drawn[fitting[0]]] if len(fitting) else None
+        return subtrees[candidates[fitting[0]]] if len(fitting) else None
 
 
-def _whole_groups(ink: AlignedInk) -> Iterator[tuple[Group, np.ndarray]]:
-    """Groups whose tokens with ink all have it, and their points."""
+def _complete_groups(ink: AlignedInk) -> Iterator[tuple[Group, np.ndarray]]:
+    """Yield the groups whose inked tokens are all aligned, with their points."""
     inked = set(inked_places(ink.tokens))
     for group in find_groups(ink.tokens):
-        places = [place for place in range(group.first + 1, group.last) if place in inked]
-        if places and all(ink.alignment[place] for place in places):
+        inside = inked.intersection(range(group.first + 1, group.last))
+        if inside and all(ink.alignment[index] for index in inside):
             yield group, _points_of(ink, range(group.first, group.last))
 
 
-def _points_of(ink: AlignedInk, places: Sequence[int]) -> np.ndarray:
+def _points_of(ink: AlignedInk, indices: Sequence[int]) -> np.ndarray:
     return np.concatenate(
-        [ink.strokes[stroke] for place in places for stroke in ink.alignment[place]]
+        [ink.strokes[stroke] for index in indices for stroke in ink.alignment[index]]
     )
 
 
 def _log_extent(points: np.ndarray) -> np.ndarray:
-    # A few pixels more keep flat groups such as a lone minus from being infinitely thin.
+    # The added pixels keep flat groups, such as a lone minus, from being infinitely thin.
     low, high = bounds(points)
     return np.asarray(np.log(high - low + 4.0))
 
 
 class SymbolSubstitution:
-    """Draws new texts for the layout of an expression.
+    """Changes the text of an expression and keeps its layout.
 
-    Each distinct letter, digit or other symbol of `KINDS` may become another of its kind, and
-    parentheses may become other delimiters, everywhere in the expression, in the hand of one writer
-    of the bank; exponents of letters may become primes; and a group may be replaced by a group of
-    another expression that has the same role and about the same extent.
+    Each distinct symbol of `KINDS` may become another one of its kind, and parentheses may become
+    other delimiters, everywhere in the expression, in the hand of one writer of the bank. Exponents
+    of letters may become primes. A group may be replaced by a group of another expression with the
+    same role and about the same extent.
     """
 
     def __init__(
@@ -175,15 +184,18 @@ class SymbolSubstitution:
         subtree_swap: float = 0.2,
         max_tokens: int = 150,
     ) -> None:
-        """Hold what is substituted for what.
+        """Set up the augmentation.
 
         Args:
-            symbols: Symbols that are put in; None for no substitution of symbols.
-            groups: Groups that are put in; None for no substitution of groups.
-            substitution: Chance that symbols of an expression are substituted.
-            each: Chance, in such an expression, for each distinct symbol.
-            subtree_swap: Chance that a group of an expression is replaced.
-            max_tokens: No expression becomes longer than this.
+            symbols: Symbols to substitute; None for no symbol substitution.
+            groups: Groups to swap in; None for no subtree swap.
+            substitution: Probability that symbols of an expression are substituted.
+            each: Probability, in such an expression, for each distinct symbol.
+            subtree_swap: Probability that a group of an expression is replaced.
+            max_tokens: The length that no expression exceeds after a swap.
+
+        Raises:
+            ConfigError: A probability is not between 0 and 1.
         """
         for name, value in (
             ("substitution", substitution),
@@ -191,10 +203,10 @@ class SymbolSubstitution:
             ("subtree_swap", subtree_swap),
         ):
             if not 0 <= value <= 1:
-                raise ConfigError(f"{name} {value} is not a chance within 0 and 1")
+                raise ConfigError(f"{name} {value} is not a probability between 0 and 1")
         self._symbols = symbols
         self._groups = groups
-        self._substitution, self._each, self._swap = substitution, each, subtree_swap
+        self._substitution, self._each, self._subtree_swap = substitution, each, subtree_swap
         self._max_tokens = max_tokens
         counts = symbols.counts if symbols else {}
         known = frozenset(counts)
@@ -217,59 +229,59 @@ class SymbolSubstitution:
         subtree_swap: float = 0.2,
         bank: SymbolBank | None = None,
     ) -> SymbolSubstitution:
-        """Substitution among given expressions, which should be those of the training set alone.
+        """Substitute symbols and swap subtrees among given expressions.
 
         Args:
-            inks: The expressions.
-            substitution: See `__init__`, and so `each` and `subtree_swap`.
-            each: See there.
-            subtree_swap: See there.
-            bank: Their symbols, if they were cut out before.
+            inks: The expressions, which should all belong to the training set.
+            substitution: See `__init__`.
+            each: See `__init__`.
+            subtree_swap: See `__init__`.
+            bank: The symbols of the expressions, if they have been cut out already.
         """
         symbols = (bank or SymbolBank.from_inks(inks)) if substitution else None
         groups = GroupBank(inks) if subtree_swap else None
         return cls(symbols, groups, substitution=substitution, each=each, subtree_swap=subtree_swap)
 
     def __call__(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
-        """Draw a new text; often, as chance has it, the old one."""
-        if self._groups is not None and rng.random() < self._swap:
-            ink = self._with_swap(ink, rng)
+        """Return a changed expression or, depending on the probabilities, the given one."""
+        if self._groups is not None and rng.random() < self._subtree_swap:
+            ink = self._swap_subtree(ink, self._groups, rng)
         if self._symbols is not None and rng.random() < self._substitution:
-            ink = self._with_symbols(ink, rng)
+            ink = self._substitute_symbols(ink, self._symbols, rng)
         return ink
 
-    def _with_symbols(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
+    def _substitute_symbols(
+        self, ink: AlignedInk, bank: SymbolBank, rng: np.random.Generator
+    ) -> AlignedInk:
         chosen = self._choose_symbols(ink.tokens, rng)
         exponents = _lone_exponents(ink.tokens) if self._has_primes else set()
         all_primes = rng.random() < self._each / 4
-        strokes, alignment = list(ink.strokes), list(ink.alignment)
-        tokens = list(ink.tokens)
-        gone: set[int] = set()
-        assert self._symbols is not None
+        tokens, strokes, alignment = list(ink.tokens), list(ink.strokes), list(ink.alignment)
+        removed: set[int] = set()
         writers: dict[str, str] = {}
-        for place, old in enumerate(ink.tokens):
+        for index, old in enumerate(ink.tokens):
             new = chosen.get(old)
-            if place in exponents and (all_primes or new == "1"):  # nobody writes an exponent 1
+            if index in exponents and (all_primes or new == "1"):  # nobody writes an exponent 1
                 new = _PRIME
-            if new is None or not ink.alignment[place]:
+            if new is None or not ink.alignment[index]:
                 continue
-            sample = self._symbols.choose(new, rng, writers.get(new))
+            sample = bank.choose(new, rng, writers.get(new))
             writers.setdefault(new, sample.writer)
             fit = fit_prime if new == _PRIME else fit_symbol
-            fitted = fit(sample, old, _points_of(ink, [place]))
-            gone.update(ink.alignment[place])
-            alignment[place] = tuple(range(len(strokes), len(strokes) + len(fitted)))
+            fitted = fit(sample, old, _points_of(ink, [index]))
+            removed.update(ink.alignment[index])
+            alignment[index] = tuple(range(len(strokes), len(strokes) + len(fitted)))
             strokes += fitted
-            tokens[place] = new
-        if not gone:
+            tokens[index] = new
+        if not removed:
             return ink
         changed = replace(
             ink, tokens=tuple(tokens), strokes=tuple(strokes), alignment=tuple(alignment)
         )
-        return _without(changed, gone)
+        return _without(changed, removed)
 
     def _choose_symbols(self, tokens: Sequence[str], rng: np.random.Generator) -> dict[str, str]:
-        """What becomes what; different symbols stay different."""
+        """Return the new symbol of each symbol to change; different symbols stay different."""
         present = [token for token in dict.fromkeys(tokens) if token in self._kinds]
         used = set(present)
         chosen: dict[str, str] = {}
@@ -278,58 +290,56 @@ class SymbolSubstitution:
                 choices = [other for other in self._kinds[token] if other not in used]
                 if choices:
                     weights = np.array([self._weights[other] for other in choices])
-                    drawn = int(rng.choice(len(choices), p=weights / weights.sum()))
-                    chosen[token] = choices[drawn]
+                    choice = int(rng.choice(len(choices), p=weights / weights.sum()))
+                    chosen[token] = choices[choice]
                     used.add(chosen[token])
         if "(" in tokens and self._fences and rng.random() < self._each / 2:
             left, right = self._fences[int(rng.integers(len(self._fences)))]
             chosen |= {"(": left, ")": right}
         return chosen
 
-    def _with_swap(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
-        whole = list(_whole_groups(ink))
-        if not whole:
+    def _swap_subtree(
+        self, ink: AlignedInk, bank: GroupBank, rng: np.random.Generator
+    ) -> AlignedInk:
+        groups = list(_complete_groups(ink))
+        if not groups:
             return ink
-        group, points = whole[int(rng.integers(len(whole)))]
-        assert self._groups is not None
-        subtree_swap = self._groups.choose(group.role, points, rng)
-        if subtree_swap is None or subtree_swap.tokens == ink.tokens[group.first + 1 : group.last]:
+        group, points = groups[int(rng.integers(len(groups)))]
+        subtree = bank.choose(group.role, points, rng)
+        if subtree is None or subtree.tokens == ink.tokens[group.first + 1 : group.last]:
             return ink
-        if (
-            len(ink.tokens) + len(subtree_swap.tokens) - (group.last - group.first - 1)
-            > self._max_tokens
-        ):
+        if len(ink.tokens) + subtree.group.length - group.length > self._max_tokens:
             return ink
-        return _swapped(ink, group, points, subtree_swap)
+        return _swapped(ink, group, points, subtree)
 
 
 def _lone_exponents(tokens: Sequence[str]) -> set[int]:
-    """Places of symbols that alone are the exponent of a letter."""
+    """Return the indices of symbols that are the whole exponent of a letter."""
     return {
         group.first + 1
         for group in find_groups(tokens)
         if group.role == ("^", 0)
-        and group.last == group.first + 2
+        and group.length == 1
         and tokens[max(group.first - 2, 0)] in _LETTERS
         and tokens[group.first + 1] in _KIND_OF
     }
 
 
 def fit_symbol(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.ndarray]:
-    """Strokes of a symbol, set on the baseline that the old symbol stood on, in its size.
+    """Scale a symbol to the size of the one it replaces and set it on the same baseline.
 
-    Where the old symbol stood on its row follows from what its shape usually reaches, so that a
-    `g` in place of an `a` hangs below the row and a `b` rises above it. The new symbol keeps its
-    proportions, but for being narrowed where it would run into its neighbours, and stays near the
-    old one's box where it would run into what is above or below.
+    The baseline follows from the usual vertical extent of the old symbol, so that a `g` in place
+    of an `a` hangs below the row and a `b` rises above it. The new symbol keeps its proportions,
+    except that it is narrowed where it would touch its neighbors, and is kept near the old box
+    where it would touch what is above or below.
 
     Args:
-        sample: What is put in.
-        old: The token that was there.
-        points: float (points, 2), the ink that was there.
+        sample: The new symbol.
+        old: The old token.
+        points: float (points, 2), the ink of the old symbol.
 
     Returns:
-        float32 (points, 2) each.
+        The strokes, float32 (points, 2) each.
     """
     low, high = bounds(points)
     width, height = high - low
@@ -337,10 +347,10 @@ def fit_symbol(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.nd
     if usual.height >= 0.5:
         unit = height / usual.height
         baseline = low[1] + usual.top * unit
-    else:  # a flat symbol, such as `=` drawn closely: its width tells more
+    else:  # the width of a flat symbol, such as a narrow `=`, says more than its height
         unit = max(width, 8.0) / 1.2
         baseline = (low[1] + high[1]) / 2 + (usual.top + usual.bottom) / 2 * unit
-    # Half an x-height above and below the old ink is free as a rule; a fraction bar may be next.
+    # Half an x-height above and below is usually free; beyond, there may be a fraction bar.
     floor, ceiling = high[1] + unit / 2, low[1] - unit / 2
     scale = min(unit / sample.unit, (floor - ceiling) / max(sample.height, 1e-6))
     room = width + 0.45 * unit
@@ -354,9 +364,9 @@ def fit_symbol(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.nd
 
 
 def fit_prime(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.ndarray]:
-    """Strokes of a prime, set where an exponent stood; arguments as those of `fit_symbol`.
+    """Set a prime in the place of an exponent; for arguments and result see `fit_symbol`.
 
-    A prime belongs to the row of its letter, and hangs from where the exponent began.
+    A prime has the size of the row of its letter. Its top left corner is that of the exponent.
     """
     low, high = bounds(points)
     unit = max((high[1] - low[1]) / max(reach(old).height, 0.5), 4.0) / SCRIPT_SIZE
@@ -364,47 +374,43 @@ def fit_prime(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.nda
     return [(stroke * scale + low).astype(np.float32) for stroke in sample.strokes]
 
 
-def _without(ink: AlignedInk, gone: set[int]) -> AlignedInk:
-    """Ink without some strokes, which no token may hold any more."""
-    kept = [stroke for stroke in range(len(ink.strokes)) if stroke not in gone]
-    place = {stroke: number for number, stroke in enumerate(kept)}
+def _without(ink: AlignedInk, removed: set[int]) -> AlignedInk:
+    """Remove strokes that no token is aligned with any more."""
+    kept = [stroke for stroke in range(len(ink.strokes)) if stroke not in removed]
+    number = {stroke: number for number, stroke in enumerate(kept)}
     return replace(
         ink,
         strokes=tuple(ink.strokes[stroke] for stroke in kept),
-        alignment=tuple(tuple(place[stroke] for stroke in members) for members in ink.alignment),
+        alignment=tuple(tuple(number[stroke] for stroke in members) for members in ink.alignment),
     )
 
 
-def _swapped(
-    ink: AlignedInk, group: Group, points: np.ndarray, subtree_swap: _SubtreeSwap
-) -> AlignedInk:
-    """Put a group in the place, and into the box, of another."""
-    inner = range(group.first + 1, group.last)
-    gone = {stroke for place in inner for stroke in ink.alignment[place]}
+def _swapped(ink: AlignedInk, group: Group, points: np.ndarray, subtree: _Subtree) -> AlignedInk:
+    """Replace a group by a subtree, which is scaled into its box."""
+    removed = {
+        stroke for members in ink.alignment[group.first + 1 : group.last] for stroke in members
+    }
     numbers: dict[int, int] = {}
-    for members in subtree_swap.alignment:
+    for members in subtree.alignment:
         for stroke in members:
             numbers[stroke] = len(ink.strokes) + len(numbers)
-    fitted = _into_box([subtree_swap.ink.strokes[stroke] for stroke in numbers], points)
-    alignment = tuple(
-        tuple(numbers[stroke] for stroke in members) for members in subtree_swap.alignment
-    )
-    changed = AlignedInk(
-        name=ink.name,
-        tokens=ink.tokens[: group.first + 1] + subtree_swap.tokens + ink.tokens[group.last :],
+    fitted = _into_box([subtree.ink.strokes[stroke] for stroke in numbers], points)
+    alignment = tuple(tuple(numbers[stroke] for stroke in row) for row in subtree.alignment)
+    changed = replace(
+        ink,
+        tokens=ink.tokens[: group.first + 1] + subtree.tokens + ink.tokens[group.last :],
         strokes=ink.strokes + tuple(fitted),
         alignment=ink.alignment[: group.first + 1] + alignment + ink.alignment[group.last :],
-        writer=ink.writer,
     )
-    return _without(changed, gone)
+    return _without(changed, removed)
 
 
 def _into_box(strokes: Sequence[np.ndarray], target: np.ndarray) -> list[np.ndarray]:
-    """Bring strokes to the box of other points, without bending them out of shape."""
+    """Move and scale strokes into the box of other points, with moderate distortion."""
     points = np.concatenate(strokes)
     low, high = bounds(points)
     goal = bounds(target)
     ratio = np.exp(_log_extent(target) - _log_extent(points))
-    size = np.sqrt(ratio * ratio.prod() ** 0.5)  # half way from equal proportions to the box's
+    size = np.sqrt(ratio * ratio.prod() ** 0.5)  # half way between own and target proportions
     shift = (goal[0] + goal[1]) / 2 - (low + high) / 2 * size
     return [(stroke * size + shift).astype(np.float32) for stroke in strokes]
