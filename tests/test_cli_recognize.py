@@ -1,4 +1,4 @@
-"""`posformer recognize`, as people and scripts use it: real processes, real files."""
+"""`posformer recognize` in real processes, on real files."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ PLUS = [[[0, 20], [40, 20]], [[20, 0], [20, 40]]]
 SEVEN = [[[80, 0], [105, 0], [90, 40]], [[85, 22], [102, 20]]]
 
 
-def draw(path: Path, strokes: list) -> Path:
+def save_image(path: Path, strokes: list) -> Path:
     points = [np.array(stroke, float) for stroke in strokes]
     Image.fromarray(255 - render(strokes_in_pixels(points))).save(path)
     return path
@@ -31,10 +31,10 @@ def draw(path: Path, strokes: list) -> Path:
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two images, ink in a folder below, and files of other kinds."""
+    """A folder with two images, an InkML file in a subfolder, and other files."""
     folder = tmp_path_factory.mktemp("images")
-    draw(folder / "b.png", PLUS)
-    draw(folder / "a.jpg", PLUS + SEVEN)
+    save_image(folder / "b.png", PLUS)
+    save_image(folder / "a.jpg", PLUS + SEVEN)
     (folder / "notes.txt").write_text("no image")
     (folder / ".hidden.png").write_bytes(b"x")
     (folder / "below").mkdir()
@@ -60,14 +60,14 @@ def recognize(tiny_folder: Path) -> Command:
     return Command(tiny_folder)
 
 
-def test_one_file_gives_the_latex_alone(recognize, images):
+def test_single_file_prints_latex_only(recognize, images):
     done = recognize(images / "b.png")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
     assert "\t" not in done.stdout and done.stdout.strip()
 
 
-def test_several_files_give_path_and_latex(recognize, images):
+def test_several_files_print_path_and_latex(recognize, images):
     done = recognize(images / "b.png", images / "a.jpg")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert [path for path, _ in rows] == [str(images / "b.png"), str(images / "a.jpg")]
@@ -75,7 +75,7 @@ def test_several_files_give_path_and_latex(recognize, images):
     assert rows[0][1] == alone
 
 
-def test_a_folder_gives_all_that_is_below_it(recognize, images):
+def test_folder_is_searched_recursively(recognize, images):
     done = recognize(images, "--greedy")
     assert done.returncode == 0
     paths = [line.split("\t")[0] for line in done.stdout.splitlines()]
@@ -90,7 +90,7 @@ def test_stdin(recognize, images):
     assert recognize("-", input=ink).returncode == 0
 
 
-def test_json_is_one_object_a_line(recognize, images):
+def test_json_format_is_one_object_per_line(recognize, images):
     done = recognize(images / "b.png", images / "no.png", "--format", "json", "--top-k", "3")
     assert done.returncode == 1
     good, bad = map(json.loads, done.stdout.splitlines())
@@ -103,7 +103,7 @@ def test_json_is_one_object_a_line(recognize, images):
     assert "no such file" in bad["error"]
 
 
-def test_csv_is_a_table(recognize, images):
+def test_csv_format(recognize, images):
     done = recognize(images, images / "notes.txt", "--format", "csv", "--top-k", "2")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert list(rows[0]) == ["path", "latex", "confidence", "error", "latex_2", "confidence_2"]
@@ -112,12 +112,12 @@ def test_csv_is_a_table(recognize, images):
     assert rows[-1]["error"] and not rows[-1]["latex"]
 
 
-def test_more_readings_come_below_each_other(recognize, images):
+def test_top_k_prints_one_result_per_line(recognize, images):
     done = recognize(images / "b.png", "--top-k", "3")
     assert len(set(done.stdout.splitlines())) == 3
 
 
-def test_failures_are_told_and_the_rest_is_done(recognize, images, tmp_path):
+def test_failures_are_reported_and_the_rest_is_recognized(recognize, images, tmp_path):
     (tmp_path / "empty").mkdir()
     Image.new("L", (50, 50), 255).save(tmp_path / "blank.png")
     bad = [
@@ -137,11 +137,20 @@ def test_failures_are_told_and_the_rest_is_done(recognize, images, tmp_path):
     assert done.stdout.startswith(str(images / "b.png") + "\t")
 
 
+def test_old_option_names_are_hidden_aliases(recognize, images):
+    expected = recognize(images / "b.png", "--scales", "1", "--format", "json")
+    assert recognize(images / "b.png", "--views", "1", "--format", "json").stdout == expected.stdout
+    assert recognize(images / "b.png", "--views=1", "--format=json").stdout == expected.stdout
+    help_text = recognize("--help").stdout
+    assert "--scales" in help_text and "--views" not in help_text
+
+
 def test_wrong_usage(recognize, images, tmp_path):
     wrong = [
         (),
         ("--beam", "0", images / "b.png"),
         ("--format", "xml", images / "b.png"),
+        ("--scales", "4", images / "b.png"),
         ("--greedy", "--top-k", "2", images / "b.png"),
         ("--model", tmp_path / "nowhere", images / "b.png"),
         ("--output", tmp_path / "nowhere" / "x.txt", images / "b.png"),
@@ -154,7 +163,7 @@ def test_wrong_usage(recognize, images, tmp_path):
     assert "nowhere" in done.stderr
 
 
-def test_output_is_written_whole_or_not_at_all(recognize, images, tmp_path):
+def test_output_is_written_atomically(recognize, images, tmp_path):
     target = tmp_path / "out.jsonl"
     target.write_text("before")
     done = recognize(images, "--format", "json", "--output", target)
@@ -170,7 +179,7 @@ def _umask() -> int:
     return mask
 
 
-def test_a_failure_leaves_the_old_output(tmp_path):
+def test_failure_keeps_existing_output(tmp_path):
     target = tmp_path / "out.txt"
     target.write_text("before")
     with pytest.raises(RuntimeError), open_output(target) as stream:
@@ -182,21 +191,21 @@ def test_a_failure_leaves_the_old_output(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal")
-def test_an_interrupt_leaves_what_is_done(recognize, images, tmp_path):
+def test_interrupt_keeps_finished_results(recognize, images, tmp_path):
     target = tmp_path / "out.txt"
     many = [str(images / "b.png")] * 2000
     process = subprocess.Popen(
         [*recognize.start, "--beam", "10", "--output", str(target), *many],
         stderr=subprocess.PIPE,
         text=True,
-        # A suite that runs in the background hands down an interrupt that is ignored.
+        # A test run in the background ignores interrupts, and its children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not any(part.stat().st_size for part in tmp_path.iterdir()):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.02)
-    assert not target.exists(), "it takes its name when it is complete"
+    assert not target.exists(), "the file must not appear before it is complete"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -208,7 +217,7 @@ def test_an_interrupt_leaves_what_is_done(recognize, images, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal of Unix")
-def test_a_terminal_gets_a_progress_bar_and_the_output_stays_clean(recognize, images):
+def test_progress_bar_on_a_terminal_only(recognize, images):
     import pty
 
     ours, theirs = pty.openpty()
@@ -224,7 +233,7 @@ def test_a_terminal_gets_a_progress_bar_and_the_output_stays_clean(recognize, im
     assert "\x1b" not in done.stdout
 
 
-def test_a_closed_pipe_is_no_error_of_ours(recognize, images):
+def test_closed_pipe_prints_no_traceback(recognize, images):
     process = subprocess.Popen(
         [*recognize.start, *[str(images / "b.png")] * 100],
         stdout=subprocess.PIPE,
@@ -237,18 +246,18 @@ def test_a_closed_pipe_is_no_error_of_ours(recognize, images):
     process.wait(timeout=60)
 
 
-def test_names_need_not_be_text(recognize, images, tmp_path):
+def test_file_names_need_not_be_valid_text(recognize, images, tmp_path):
     name = os.fsencode(tmp_path) + b"/\xff.png"
     try:
         Path(os.fsdecode(name)).write_bytes((images / "b.png").read_bytes())
     except OSError:
-        pytest.skip("this file system wants text")
+        pytest.skip("this file system requires valid text")
     done = subprocess.run([*recognize.start, os.fsencode(tmp_path)], capture_output=True)
     assert done.returncode == 0
     assert done.stdout.startswith(name + b"\t")
 
 
-def test_unreadable_folders_are_named(images, tmp_path):
+def test_empty_folder_is_an_error(images, tmp_path):
     assert [name for name, _ in find_files([str(images / "below")])] == [
         str(images / "below" / "c.inkml")
     ]
@@ -256,7 +265,7 @@ def test_unreadable_folders_are_named(images, tmp_path):
     assert isinstance(problem, PosformerError)
 
 
-def test_recognition_starts_without_heavy_libraries(recognize, images):
+def test_recognition_does_not_import_heavy_libraries(recognize, images):
     program = (
         "import sys; from posformer.cli import main; sys.argv = ['posformer', *sys.argv[1:]]\n"
         "try: main()\n"
@@ -270,8 +279,8 @@ def test_recognition_starts_without_heavy_libraries(recognize, images):
     assert done.stdout.splitlines()[1:] == [""], done.stderr
 
 
-def test_what_a_plain_installation_lacks_is_named(tiny_folder, tmp_path):
-    """Stands in for an installation without PyTorch: importing it fails as if it were not there."""
+def test_missing_extra_is_named(tiny_folder, tmp_path):
+    """Simulates an installation without PyTorch."""
     program = (
         "import sys\n"
         "class Absent:\n"
@@ -286,11 +295,11 @@ def test_what_a_plain_installation_lacks_is_named(tiny_folder, tmp_path):
     config = json.loads((bare / "config.json").read_text())
     del config["files"]["encoder.onnx"]
     (bare / "config.json").write_text(json.dumps(config))
-    for arguments, words in (
+    for arguments, message in (
         (("export", tiny_folder, tmp_path / "out"), "posformer[train]"),
         (("recognize", "x.png", "--model", bare), "has no ONNX files, and PyTorch is not"),
     ):
         command = [sys.executable, "-c", program, *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 2
-        assert words in done.stderr and done.stderr.count("\n") == 1
+        assert message in done.stderr and done.stderr.count("\n") == 1

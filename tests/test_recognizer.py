@@ -1,4 +1,4 @@
-"""The front door takes what people have, and says clearly what it cannot read."""
+"""`Recognizer`: accepted sources, results, and clear errors for everything else."""
 
 import io
 import subprocess
@@ -14,14 +14,13 @@ import pytest
 from PIL import Image
 
 import posformer
-from posformer import Recognition, Recognizer
-from posformer.errors import ModelError, NoInkError, PosformerError
+from posformer import DecodingOptions, PosformerError, Recognition, Recognizer
+from posformer.errors import ConfigError, ModelError, NoInkError
 from posformer.image.loading import ImageWarning
 from posformer.ink import render, strokes_in_pixels
 from posformer.latex import tokenize
 from posformer.recognizer import prepare
-from posformer.runtime import Calibration
-from posformer.runtime import engine as interface
+from posformer.runtime import Calibration, engine
 from posformer.search import Hypothesis
 
 # A plus, a one and a seven.
@@ -57,10 +56,10 @@ def encoded(image: np.ndarray, format: str = "PNG", mode: str = "L") -> bytes:
     return file.getvalue()
 
 
-# What goes in
+# Sources
 
 
-def test_every_kind_of_source_gives_the_same(recognizer, image, tmp_path):
+def test_all_source_types_give_the_same_result(recognizer, image, tmp_path):
     content = encoded(image)
     (tmp_path / "a.png").write_bytes(content)
     (tmp_path / "a.inkml").write_bytes(INKML)
@@ -93,7 +92,7 @@ def test_every_kind_of_source_gives_the_same(recognizer, image, tmp_path):
     assert recognizer.recognize_strokes(STROKES) == results[0]
 
 
-def test_images_like_those_of_training_are_left_as_they_are(crohme_zip):
+def test_crohme_images_are_unchanged_by_cleanup(crohme_zip):
     from posformer.data import open_images
 
     source = open_images(crohme_zip, "2014")
@@ -106,7 +105,7 @@ def test_images_like_those_of_training_are_left_as_they_are(crohme_zip):
     ("format", "mode"),
     [("JPEG", "CMYK"), ("PNG", "1"), ("PNG", "P"), ("TIFF", "I;16"), ("WEBP", "RGB"), ("GIF", "P")],
 )
-def test_kinds_of_images(recognizer, image, format, mode):
+def test_image_formats_and_modes(recognizer, image, format, mode):
     if mode == "I;16":
         file = io.BytesIO()
         Image.fromarray(image.astype(np.uint16) * 257).save(file, format)
@@ -116,7 +115,7 @@ def test_kinds_of_images(recognizer, image, format, mode):
     assert recognizer.recognize(content).latex
 
 
-def test_an_animated_gif_is_read_with_a_word_of_warning(recognizer, image, tmp_path):
+def test_animated_gif_warns(recognizer, image, tmp_path):
     path = tmp_path / "moving.gif"
     frames = [Image.fromarray(image), Image.fromarray(255 - image)]
     frames[0].save(path, save_all=True, append_images=frames[1:])
@@ -124,7 +123,7 @@ def test_an_animated_gif_is_read_with_a_word_of_warning(recognizer, image, tmp_p
         assert recognizer.recognize(path).latex
 
 
-def test_formulas_below_each_other_are_read_one_by_one(recognizer, image):
+def test_lines_are_recognized_separately(recognizer, image):
     page = np.zeros((300, image.shape[1] + 200), np.uint8)
     wide = np.concatenate([image, image], axis=1)
     page[10 : 10 + wide.shape[0], : wide.shape[1]] = wide
@@ -137,10 +136,10 @@ def test_formulas_below_each_other_are_read_one_by_one(recognizer, image):
     assert result.confidence <= min(line.confidence for line in result.lines)
 
 
-# What comes out
+# Results
 
 
-def test_more_readings_come_best_first(recognizer, image):
+def test_top_k_alternatives_are_sorted(recognizer, image):
     result = recognizer.recognize(image, top_k=3)
     assert len(result.alternatives) == 2
     readings = [reading.latex for reading in result.readings]
@@ -150,15 +149,32 @@ def test_more_readings_come_best_first(recognizer, image):
     assert result.to_dict()["alternatives"][0]["latex"] == readings[1]
 
 
-def test_greedy_and_beam_are_settings(recognizer, image):
+def test_options_and_keywords_are_equivalent(recognizer, image):
     greedy = recognizer.recognize(image, greedy=True)
     assert greedy.latex and not greedy.alternatives
-    assert recognizer.recognize(image, beam=1).latex
-    with pytest.raises(ValueError, match="beam"):
-        recognizer.recognize(image, beam=0)
+    assert greedy == recognizer.recognize(image, DecodingOptions(greedy=True))
+    options = DecodingOptions(beam=2, scales=1)
+    expected = recognizer.recognize(image, beam=2, scales=1, top_k=2)
+    assert len(expected.readings) == 2
+    assert recognizer.recognize(image, options, top_k=2) == expected
+    assert next(recognizer.recognize_many([image], options, top_k=2)) == expected
+    assert recognizer.recognize_strokes(STROKES, options, top_k=2) == expected
+    with pytest.warns(DeprecationWarning, match="scales"):
+        assert recognizer.recognize(image, beam=2, views=1, top_k=2) == expected
 
 
-def test_a_result_in_other_languages():
+@pytest.mark.parametrize(
+    "invalid", [{"beam": 0}, {"scales": 4}, {"top_k": 0}, {"greedy": True, "top_k": 2}]
+)
+def test_invalid_options_raise_posformer_errors(recognizer, image, invalid):
+    for call in (recognizer.recognize, lambda *a, **k: list(recognizer.attempt_many([a[0]], **k))):
+        with pytest.raises(ConfigError, match=list(invalid)[-1]):
+            call(image, **invalid)
+    with pytest.raises(PosformerError, match="DecodingOptions"):
+        recognizer.recognize(image, 3)
+
+
+def test_markdown_and_mathml():
     result = Recognition(r"\frac{a}{b}<1", 0.9, (r"\frac",))
     assert result.markdown == r"$\frac{a}{b}<1$"
     assert result.mathml.startswith("<math") and "<mfrac>" in result.mathml
@@ -178,7 +194,7 @@ def test_a_result_in_other_languages():
         (r"\begin{array}{l}x\\y\end{array}", 2),
     ],
 )
-def test_lines_become_the_rows_of_a_table(latex, cells):
+def test_lines_become_table_rows(latex, cells):
     result = Recognition(latex, 0.9, tuple(tokenize(latex)))
     table = ElementTree.fromstring(result.mathml)
     assert table.get("display") == "block" and result.markdown == f"$${latex}$$"
@@ -187,14 +203,14 @@ def test_lines_become_the_rows_of_a_table(latex, cells):
     assert "&amp;" not in result.mathml
 
 
-def test_low_confidence_is_called_unsure():
+def test_low_confidence_is_unsure():
     assert Recognition("x", 0.4, ("x",), calibrated=True).is_unsure
     assert not Recognition("x", 0.6, ("x",), calibrated=True).is_unsure
     assert Recognition("x", 0.6, ("x",), calibrated=False).is_unsure
 
 
-def test_a_calibrated_model_says_how_often_it_is_right(tiny_folder, image):
-    runtime = interface.load_runtime(tiny_folder)
+def test_calibrated_confidence(tiny_folder, image):
+    runtime = engine.load_runtime(tiny_folder)
     calibration = Calibration(bias=-1.0, total=0.1, mean=0.0, length=0.0)
     runtime.info = {"calibration": calibration.to_dict()}
     result = Recognizer(runtime).recognize(image, top_k=2)
@@ -202,17 +218,17 @@ def test_a_calibrated_model_says_how_often_it_is_right(tiny_folder, image):
     assert 0 < result.alternatives[0].confidence <= result.confidence < 0.27
 
 
-def test_an_empty_reading_is_a_reading(recognizer, image):
+def test_empty_hypothesis_is_a_result(recognizer, image):
     result = recognizer._recognition([Hypothesis((), -0.1, -0.1, None)])
     assert (result.latex, result.tokens) == ("", ())
     assert result.mathml.startswith("<math")
 
 
-# Bad input
+# Invalid input
 
 
 def bad_sources(folder: Path) -> dict[str, object]:
-    """What people hand in by mistake or on purpose, by the words the answer must have."""
+    """Sources that cannot be recognized, by a pattern of the error message."""
     (folder / "empty.png").touch()
     (folder / "text.png").write_text("This is no image.")
     photo = np.random.default_rng(0).integers(0, 255, (200, 300), np.uint8)
@@ -257,19 +273,19 @@ def bad_sources(folder: Path) -> dict[str, object]:
     }
 
 
-def test_bad_input_gets_a_clear_line_and_the_rest_is_read(recognizer, image, tmp_path):
+def test_invalid_sources_give_errors_and_the_rest_is_recognized(recognizer, image, tmp_path):
     bad = bad_sources(tmp_path)
     sources = [image, *bad.values(), image]
     first, *failures, last = recognizer.attempt_many(sources, greedy=True)
     assert first == last
-    for words, failure in zip(bad, failures, strict=True):
-        assert isinstance(failure, PosformerError), words
+    for pattern, failure in zip(bad, failures, strict=True):
+        assert isinstance(failure, PosformerError), pattern
         assert "\n" not in str(failure)
-        with pytest.raises(PosformerError, match=words):
+        with pytest.raises(PosformerError, match=pattern):
             raise failure
 
 
-def test_a_file_without_permission(recognizer, image, tmp_path):
+def test_unreadable_file(recognizer, image, tmp_path):
     path = tmp_path / "secret.png"
     path.write_bytes(encoded(image))
     path.chmod(0)
@@ -286,42 +302,42 @@ def _can_read(path: Path) -> bool:
         return False
 
 
-def test_recognize_many_raises_in_turn(recognizer, image):
+def test_recognize_many_raises_in_order(recognizer, image):
     results = recognizer.recognize_many([image, np.zeros((9, 9), np.uint8), image])
     assert next(results).latex
     with pytest.raises(NoInkError):
         next(results)
 
 
-def test_without_the_shipped_model_it_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(interface, "DEFAULT_MODEL", tmp_path / "absent")
+def test_missing_bundled_model(monkeypatch, tmp_path):
+    monkeypatch.setattr(engine, "DEFAULT_MODEL", tmp_path / "absent")
     with pytest.raises(ModelError, match="comes without a model; name a model folder"):
         Recognizer.load()
 
 
-def test_a_newer_model_is_refused_by_name(tiny_folder, tmp_path):
+def test_newer_model_format_is_refused(tiny_folder, tmp_path):
     text = (tiny_folder / "config.json").read_text()
     (tmp_path / "config.json").write_text(text.replace('"format": 1', '"format": 99'))
     with pytest.raises(ModelError, match="format 99 is newer"):
         Recognizer.load(tmp_path)
 
 
-# Streams, threads and weight
+# Streaming, threads and imports
 
 
-def test_results_stream_and_memory_is_bounded(recognizer, image):
-    drawn = 0
+def test_results_stream_with_bounded_memory(recognizer, image):
+    produced = 0
 
     def endless():
-        nonlocal drawn
+        nonlocal produced
         while True:
-            drawn += 1
+            produced += 1
             yield image.copy()
 
     results = recognizer.recognize_many(endless(), greedy=True)
     for _ in range(40):
         next(results)
-    assert drawn <= 40 + 32
+    assert produced <= 40 + 32
     tracemalloc.start()
     for _ in range(32):
         next(results)
@@ -333,14 +349,14 @@ def test_results_stream_and_memory_is_bounded(recognizer, image):
     assert late < early + 1_000_000
 
 
-def test_order_is_kept_whatever_the_sizes(recognizer, image):
+def test_order_is_kept_for_mixed_sizes(recognizer, image):
     wide = np.concatenate([image] * 3, axis=1)
     sources = [wide, image, wide, image, image]
     together = [result.latex for result in recognizer.recognize_many(sources)]
     assert together == [recognizer.recognize(source).latex for source in sources]
 
 
-def test_one_recognizer_serves_several_threads(recognizer, image):
+def test_recognizer_is_thread_safe(recognizer, image):
     sources = [image, np.concatenate([image] * 2, axis=1), STROKES]
     expected = [recognizer.recognize(source, top_k=2) for source in sources]
     found: list[list[Recognition]] = []
@@ -360,7 +376,7 @@ def test_one_recognizer_serves_several_threads(recognizer, image):
             assert result.confidence == pytest.approx(wanted.confidence, abs=1e-4)
 
 
-def test_recognition_never_loads_pytorch(tiny_folder, tmp_path, image):
+def test_recognition_does_not_import_pytorch(tiny_folder, tmp_path, image):
     path = tmp_path / "a.png"
     path.write_bytes(encoded(image))
     program = (
@@ -372,76 +388,80 @@ def test_recognition_never_loads_pytorch(tiny_folder, tmp_path, image):
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
-def test_the_package_is_light_until_it_is_used():
+def test_package_import_is_lazy():
     heavy = "{'numpy', 'cv2', 'onnxruntime', 'PIL'}"
     program = f"import sys, posformer; print(*({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == ""
-    assert {"Recognition", "Recognizer"} <= set(dir(posformer))
+    for name in posformer.__all__:
+        assert getattr(posformer, name) is not None
+    assert set(posformer.__all__) <= set(dir(posformer))
     with pytest.raises(AttributeError):
-        _ = posformer.Recognizer
+        _ = posformer.Recogniser
 
 
 # Mutated files
 
 
 def mutations(content: bytes, count: int, seed: int):
-    """Copies of a file with bytes changed, doubled, left out or cut off."""
+    """Yield copies of a file with bytes changed, repeated, removed or truncated."""
     random = np.random.default_rng(seed)
     for _ in range(count):
         changed = bytearray(content)
         for _ in range(int(random.integers(1, 8))):
-            place = int(random.integers(len(changed)))
+            offset = int(random.integers(len(changed)))
             kind = random.integers(5)
             if kind == 0:
-                changed[place] ^= 1 << int(random.integers(8))
+                changed[offset] ^= 1 << int(random.integers(8))
             elif kind == 1:
-                changed[place] = int(random.choice([0, 1, 127, 128, 255]))
+                changed[offset] = int(random.choice([0, 1, 127, 128, 255]))
             elif kind == 2:
-                del changed[place : place + int(random.integers(1, 20))]
+                del changed[offset : offset + int(random.integers(1, 20))]
             elif kind == 3:
-                changed[place:place] = changed[place : place + int(random.integers(1, 40))]
+                changed[offset:offset] = changed[offset : offset + int(random.integers(1, 40))]
             else:
-                del changed[max(place, 8) :]
+                del changed[max(offset, 8) :]
             if not changed:
                 break
         yield bytes(changed)
 
 
-def seeds_of_mutation(image: np.ndarray) -> list[bytes]:
+def valid_files(image: np.ndarray) -> list[bytes]:
     formats = ("PNG", "JPEG", "BMP", "TIFF", "GIF", "WEBP", "PPM")
     return [INKML, *(encoded(255 - image, format) for format in formats)]
 
 
-def survives(recognizer: Recognizer, contents) -> int:
-    """Read everything; what cannot be read must say so in one line."""
-    read = 0
+def count_recognized(recognizer: Recognizer, contents) -> int:
+    """Recognize everything; every failure must be a one-line `PosformerError`."""
+    recognized = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for result in recognizer.attempt_many(contents, greedy=True):
             if isinstance(result, PosformerError):
                 assert str(result) and "\n" not in str(result)
             else:
-                read += 1
-    return read
+                recognized += 1
+    return recognized
 
 
-def test_mutated_files_are_read_or_refused(recognizer, image):
-    for number, content in enumerate(seeds_of_mutation(image)):
-        survives(recognizer, mutations(content, 12, number))
+def test_mutated_files_are_recognized_or_refused(recognizer, image):
+    for number, content in enumerate(valid_files(image)):
+        count_recognized(recognizer, mutations(content, 12, number))
 
 
 @pytest.mark.slow
-def test_thousands_of_mutated_files_are_read_or_refused(recognizer, image):
+def test_many_mutated_files_are_recognized_or_refused(recognizer, image):
     import resource
 
-    contents = seeds_of_mutation(image)
-    survives(recognizer, (each for content in contents for each in mutations(content, 20, 99)))
+    contents = valid_files(image)
+    count_recognized(
+        recognizer, (each for content in contents for each in mutations(content, 20, 99))
+    )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    read = sum(
-        survives(recognizer, mutations(content, 400, 100 + number))
+    recognized = sum(
+        count_recognized(recognizer, mutations(content, 400, 100 + number))
         for number, content in enumerate(contents)
     )
-    assert 0 < read < 400 * len(contents)
+    assert 0 < recognized < 400 * len(contents)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 600_000, "kilobytes"

@@ -1,7 +1,7 @@
-"""Errors that a user can cause or repair; all others are bugs.
+"""Errors that a user can cause or fix; all others are bugs.
 
 Every message is one line that says what is wrong and where. The command line prints it and exits
-with code 2, or 1 when other inputs were read.
+with code 2, or with 1 if other inputs were recognized.
 """
 
 __all__ = [
@@ -34,7 +34,7 @@ class ImageError(PosformerError):
 
 
 class NoInkError(ImageError):
-    """An image in which nothing is written."""
+    """An image without ink."""
 
 
 class InkError(PosformerError):
@@ -46,13 +46,13 @@ class ModelError(PosformerError):
 
 
 class LatexError(PosformerError):
-    """LaTeX that cannot be understood.
+    """LaTeX that cannot be parsed.
 
     Attributes:
-        reason: What is wrong with it, as the end of a sentence that begins with the token.
-        token: The token at fault, or None when there is none (an empty text, say).
+        reason: What is wrong, as the end of a sentence that starts with the token.
+        token: The offending token, or None (for an empty text, for example).
         number: Its 1-based number among the tokens, or None.
-        column: Its 1-based column in the text it was typed in, or None when there was no text.
+        column: Its 1-based column in the source text, or None if there is no source text.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class LatexError(PosformerError):
         super().__init__(self._line())
 
     def _line(self) -> str:
-        places = []
+        parts = []
         if self.number is not None:
-            places.append(f"token {self.number}")
+            parts.append(f"token {self.number}")
         if self.column is not None:
-            places.append(f"column {self.column}")
-        place = f" ({', '.join(places)})" if places else ""
-        return self.reason if self.token is None else f"{self.token}{place} {self.reason}"
+            parts.append(f"column {self.column}")
+        location = f" ({', '.join(parts)})" if parts else ""
+        return self.reason if self.token is None else f"{self.token}{location} {self.reason}"
 
 
 class UnknownTokenError(LatexError):
-    """A token that a vocabulary does not hold."""
+    """A token that is not in the vocabulary."""

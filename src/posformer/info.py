@@ -1,4 +1,4 @@
-"""What `posformer info` tells: versions, and what is known of a model."""
+"""The text that `posformer info` prints: versions and model details."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _LIBRARIES = ("numpy", "onnxruntime", "opencv-python-headless", "pillow", "torch
 
 
 def describe_program() -> str:
-    """Versions of the program, of Python and of the libraries that matter, a line each."""
+    """Return the versions of the program, Python and the main libraries, one per line."""
     rows = [("posformer", __version__), ("python", platform.python_version())]
     rows += [(name, _version(name)) for name in _LIBRARIES]
     rows.append(("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"))
@@ -25,9 +25,13 @@ def describe_program() -> str:
 
 
 def describe_model(path: Path | None = None) -> str:
-    """What is known of a model: where it is, its settings, what its folder tells, its card."""
+    """Return the path, settings, metadata and card of a model.
+
+    Args:
+        path: A model folder; the bundled model if None.
+    """
     folder = open_folder(model_path(path))
-    parts = [_table([("model", str(folder.path)), *_settings(folder), *_known(folder.info)])]
+    parts = [_table([("model", str(folder.path)), *_settings(folder), *_metadata(folder.info)])]
     if folder.has(CARD):
         parts.append(folder.file(CARD).read_text(encoding="utf-8").strip())
     return "\n\n".join(parts)
@@ -42,12 +46,12 @@ def _settings(folder: ModelFolder) -> list[tuple[str, str]]:
         ("encoder", f"growth {config.encoder.growth}, {layers} layers"),
         ("decoder", config.decoder.describe()),
         ("directions", config.decoder.directions),
-        ("words", str(len(folder.vocabulary.tokens))),
+        ("vocabulary", str(len(folder.vocabulary.tokens))),
         ("files", f"{', '.join(folder.checksums)} ({size / 1e6:.1f} MB)"),
     ]
 
 
-def _known(info: dict[str, Any]) -> list[tuple[str, str]]:
+def _metadata(info: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         for name, value in info.items()

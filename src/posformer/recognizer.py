@@ -1,4 +1,4 @@
-"""The front door: an image or ink in, LaTeX out."""
+"""The recognizer: an image or strokes in, LaTeX out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posformer.errors import InkError, NoInkError, PosformerError
 from posformer.image.cleanup import clean
@@ -22,27 +23,33 @@ from posformer.ink.splitting import split_strokes
 from posformer.latex import in_lines, to_latex
 from posformer.latex.mathml import to_mathml
 from posformer.runtime.calibration import Calibration, confidences
-from posformer.runtime.decoding import DEFAULT_BEAM, DEFAULT_VIEWS, decode_images, search_options
+from posformer.runtime.decoding import decode_images
 from posformer.runtime.engine import Engine, Runtime, load_runtime
 from posformer.search import DecodingOptions, Hypothesis
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from posformer.search.decoding_options import DecodingKeywords
+
 __all__ = ["Alternative", "Recognition", "Recognizer", "Source", "Strokes", "is_inkml", "prepare"]
 
-# Strokes of points (x, y), y down, in any unit.
-Strokes = Sequence[Sequence[Sequence[float]]] | Sequence[np.ndarray]
+Image = NDArray[np.uint8]  # (height, width), white ink on black
+# Each stroke is a list of points or an array (points, 2 or more): x, y (down), in any unit.
+Strokes = Sequence[Sequence[Sequence[float]]] | Sequence[NDArray[Any]]
 Source = ImageInput | Strokes
 
 _LINE_BREAK = r"\\"
 _UNSURE_BELOW = 0.5
 _UNSURE_BELOW_UNCALIBRATED = 0.9
-_WINDOW_SOURCES = 32  # read together at most, so that memory is bounded and results keep coming
+_WINDOW_SOURCES = 32  # decoded together at most, which bounds memory and latency
 _WINDOW_PIXELS = 4_000_000
-_FARTHEST = 1e9  # coordinates beyond are no handwriting
+_MAX_COORDINATE = 1e9
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another reading of the same image."""
+    """Another hypothesis for the same image."""
 
     latex: str
     confidence: float
@@ -51,27 +58,27 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Recognition:
-    """What an image says."""
+    """The result of recognizing one image."""
 
     latex: str
-    confidence: float  # chance that the reading is right in every token; see `calibrated`
+    confidence: float  # probability that every token is correct; see `calibrated`
     tokens: tuple[str, ...]
-    alternatives: tuple[Alternative, ...] = ()  # next best readings, best first
-    calibrated: bool = False  # else confidence is the mean probability of a token
-    lines: tuple[Recognition, ...] = ()  # where several formulas stand below each other
+    alternatives: tuple[Alternative, ...] = ()  # next best hypotheses, best first
+    calibrated: bool = False  # if not, confidence is the mean probability of a token
+    lines: tuple[Recognition, ...] = ()  # of formulas that stand below each other, if several
 
     @property
     def is_unsure(self) -> bool:
-        """Whether the reading is more likely wrong than right."""
+        """Whether the result is more likely wrong than right."""
         return self.confidence < (_UNSURE_BELOW if self.calibrated else _UNSURE_BELOW_UNCALIBRATED)
 
     @property
     def readings(self) -> tuple[Alternative, ...]:
-        """All readings, the best first."""
+        """All hypotheses, the best first."""
         return Alternative(self.latex, self.confidence, self.tokens), *self.alternatives
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values: `latex`, `confidence`, and `alternatives` with the same two."""
+        """Return a JSON-serializable dict of `latex`, `confidence` and `alternatives`."""
         return {
             "latex": self.latex,
             "confidence": round(self.confidence, 6),
@@ -83,32 +90,35 @@ class Recognition:
 
     @property
     def markdown(self) -> str:
-        """The reading as a formula in Markdown."""
+        """The result as a Markdown formula."""
         return f"$${self.latex}$$" if self._is_display else f"${self.latex}$"
 
     @property
     def _is_display(self) -> bool:
-        """Whether it has several lines, and so stands apart from the text."""
+        """Whether it has several lines, which only display mode can show."""
         return bool(self.lines) or _LINE_BREAK in self.tokens
 
     @property
     def mathml(self) -> str:
-        """The reading as presentation MathML; an `merror` where its LaTeX makes no sense."""
+        """The result as presentation MathML; an `merror` if its LaTeX is malformed."""
         return to_mathml(self.latex, display=self._is_display)
 
 
 class Recognizer:
-    """Reads handwritten mathematics. One may be used from several threads at once.
+    """Recognizes handwritten or printed mathematics. Thread-safe.
+
+    The recognition methods take a `DecodingOptions`, keyword arguments that override single
+    fields of it, or both: `recognize(image, top_k=3)`.
 
     Args:
-        runtime: a loaded model; `Recognizer.load` makes one.
+        runtime: A loaded model; `Recognizer.load` creates one.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.calibration = Calibration.from_info(runtime.info)
         # A model that knows line breaks reads several lines at once.
-        self._splits = _LINE_BREAK not in runtime.vocabulary
+        self._splits_lines = _LINE_BREAK not in runtime.vocabulary
 
     @classmethod
     def load(
@@ -120,63 +130,65 @@ class Recognizer:
         """Load a model.
 
         Args:
-            path: a model folder, or a checkpoint that training left; None for the shipped model.
-            engine: what runs it: `onnx`, `pytorch`, or `auto` for ONNX Runtime where it can.
-            threads: of the CPU; None for as many as there are cores.
+            path: A model folder or a training checkpoint; the bundled model if None.
+            engine: `onnx`, `pytorch`, or `auto` for ONNX Runtime where the model supports it.
+            threads: CPU threads; all cores if None.
 
         Raises:
-            ModelError: If there is no such model or it is damaged.
+            ModelError: If the model is missing or damaged.
         """
         return cls(load_runtime(path, engine, threads))
 
     def recognize(
         self,
         source: Source,
-        top_k: int = 1,
-        beam: int = DEFAULT_BEAM,
-        greedy: bool = False,
-        views: int = DEFAULT_VIEWS,
+        options: DecodingOptions | None = None,
+        **overrides: Unpack[DecodingKeywords],
     ) -> Recognition:
-        """Read one image, or ink.
+        """Recognize one image or one set of strokes.
 
         Args:
-            source: a path, bytes, or an open binary file of an image or of InkML; a PIL image;
-                an array (height, width) or (height, width, channels); or strokes.
-            top_k: how many readings are wanted, the best included.
-            beam: hypotheses followed in each direction; more is slower and reads a little better.
-            greedy: take the best token at every step of one view: fastest, gives one reading only.
-            views: sizes that each formula is read at, 1 to 3; more is slower and reads better.
+            source: A path, bytes, or a binary file of an image or of InkML; a PIL image; an array
+                (height, width) or (height, width, channels), uint8, uint16, bool or float; or
+                strokes, see `recognize_strokes`.
+            options: How to decode; the defaults if None.
+            **overrides: Single fields of the options, such as `top_k=3`, `beam=10`, `scales=1` or
+                `greedy=True`.
 
         Raises:
-            PosformerError: If it cannot be read, or nothing is written there.
+            PosformerError: If the source cannot be read or contains no ink, or an option is
+                invalid.
         """
-        return next(self.recognize_many([source], top_k, beam, greedy, views))
+        return next(self.recognize_many([source], options, **overrides))
 
     def recognize_strokes(
         self,
         strokes: Strokes,
-        top_k: int = 1,
-        beam: int = DEFAULT_BEAM,
-        greedy: bool = False,
-        views: int = DEFAULT_VIEWS,
+        options: DecodingOptions | None = None,
+        **overrides: Unpack[DecodingKeywords],
     ) -> Recognition:
-        """Read strokes of points (x, y), y down, in any unit; see `recognize`."""
-        return self.recognize(strokes, top_k, beam, greedy, views)
+        """Recognize pen strokes; see `recognize`.
+
+        Args:
+            strokes: Each a list of points or a float array (points, 2 or more): x, y (down), in
+                any unit. Further columns, such as pressure, are ignored.
+            options: How to decode; the defaults if None.
+            **overrides: Single fields of the options.
+        """
+        return self.recognize(strokes, options, **overrides)
 
     def recognize_many(
         self,
         sources: Iterable[Source],
-        top_k: int = 1,
-        beam: int = DEFAULT_BEAM,
-        greedy: bool = False,
-        views: int = DEFAULT_VIEWS,
+        options: DecodingOptions | None = None,
+        **overrides: Unpack[DecodingKeywords],
     ) -> Iterator[Recognition]:
-        """Read any number of images, in their order, as they come; see `recognize`.
+        """Recognize any number of sources lazily, in order; see `recognize`.
 
-        Only some sources are held at a time. The first that cannot be read raises its error in its
-        turn; `attempt_many` goes on behind it.
+        Memory use is bounded. The first source that cannot be read raises its error when its
+        turn comes; `attempt_many` continues after it.
         """
-        for result in self.attempt_many(sources, top_k, beam, greedy, views):
+        for result in self.attempt_many(sources, options, **overrides):
             if isinstance(result, PosformerError):
                 raise result
             yield result
@@ -184,43 +196,41 @@ class Recognizer:
     def attempt_many(
         self,
         sources: Iterable[Source | PosformerError],
-        top_k: int = 1,
-        beam: int = DEFAULT_BEAM,
-        greedy: bool = False,
-        views: int = DEFAULT_VIEWS,
+        options: DecodingOptions | None = None,
+        **overrides: Unpack[DecodingKeywords],
     ) -> Iterator[Recognition | PosformerError]:
-        """Like `recognize_many`, with an error in the place of what cannot be read.
+        """Like `recognize_many`, but yield the error of a source that cannot be read.
 
-        An error among the sources is passed on in its turn.
+        An error among the sources is passed through.
         """
-        options = search_options(self.runtime.config, beam, top_k, greedy, views)
-        for window in _windows(self._prepared(source) for source in sources):
-            yield from self._read(window, options)
+        options = DecodingOptions.override(options, **overrides)
+        for window in _windows(self._prepare(source) for source in sources):
+            yield from self._decode(window, options)
 
-    def _prepared(self, source: Source | PosformerError) -> list[np.ndarray] | PosformerError:
-        """The formulas of a source as the model knows images; the error if there are none."""
+    def _prepare(self, source: Source | PosformerError) -> list[Image] | PosformerError:
+        """Return the images of a source's formulas, or the error that prevents it."""
         if isinstance(source, PosformerError):
             return source
         try:
-            return prepare(source, self._splits)
+            return prepare(source, self._splits_lines)
         except PosformerError as error:
             return error
 
-    def _read(
-        self, window: Sequence[list[np.ndarray] | PosformerError], options: DecodingOptions
+    def _decode(
+        self, window: Sequence[list[Image] | PosformerError], options: DecodingOptions
     ) -> Iterator[Recognition | PosformerError]:
         images = [part for part in window if not isinstance(part, PosformerError)]
-        found = iter(decode_images(self.runtime, list(chain(*images)), options))
+        decoded = iter(decode_images(self.runtime, list(chain(*images)), options))
         for part in window:
             if isinstance(part, PosformerError):
                 yield part
             else:
-                yield _joined([self._recognition(next(found)) for _ in part])
+                yield _join_lines([self._recognition(next(decoded)) for _ in part])
 
     def _recognition(self, hypotheses: Sequence[Hypothesis]) -> Recognition:
         readings = []
-        sure = confidences(hypotheses, self.calibration)
-        for hypothesis, confidence in zip(hypotheses, sure, strict=True):
+        scores = confidences(hypotheses, self.calibration)
+        for hypothesis, confidence in zip(hypotheses, scores, strict=True):
             tokens = tuple(self.runtime.vocabulary.decode(hypothesis.tokens, skip_special=True))
             readings.append(Alternative(to_latex(in_lines(tokens)), confidence, tokens))
         best, *others = readings
@@ -233,61 +243,63 @@ class Recognizer:
         )
 
 
-def prepare(source: Source, split: bool = True) -> list[np.ndarray]:
-    """Bring a source into the form of the images that models are trained on.
+def prepare(source: Source, split: bool = True) -> list[Image]:
+    """Convert a source to images like those that models are trained on.
 
     Args:
-        source: what `Recognizer.recognize` takes.
-        split: cut formulas that stand below each other apart.
+        source: See `Recognizer.recognize`.
+        split: Split formulas that stand below each other.
 
     Returns:
-        uint8 (height, width) each, white ink on black, in the size of CROHME's images.
+        One image per formula: uint8 (height, width), white ink on black, in the size of CROHME's
+        images.
 
     Raises:
-        PosformerError: If it cannot be read, or nothing is written there.
+        PosformerError: If the source cannot be read or contains no ink.
     """
     if isinstance(source, (list, tuple)):
-        return _prepare_ink(_checked(source), split)
+        return _prepare_strokes(_check_strokes(source), split)
     if isinstance(source, (str, os.PathLike)):
         if Path(source).suffix.lower() == ".inkml":
-            return _prepare_ink(read_inkml(source).strokes, split)
+            return _prepare_strokes(read_inkml(source).strokes, split)
         return _prepare_image(source, os.fspath(source), split)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        source = _Named(bytes(source), "image")
+        source = _NamedBytes(bytes(source), "image")
     elif hasattr(source, "read"):
-        source = _named(source)
-    if isinstance(source, _Named) and is_inkml(source.getbuffer()):
-        return _prepare_ink(read_inkml(source.getvalue(), source.name).strokes, split)
+        source = _read_file(source)
+    if isinstance(source, _NamedBytes) and is_inkml(source.getbuffer()):
+        return _prepare_strokes(read_inkml(source.getvalue(), source.name).strokes, split)
     return _prepare_image(cast(ImageInput, source), getattr(source, "name", "image"), split)
 
 
-class _Named(io.BytesIO):
-    """The content of a file, and what to call it."""
+class _NamedBytes(io.BytesIO):
+    """The content of a file with its name."""
 
     def __init__(self, content: bytes, name: str) -> None:
         super().__init__(content)
         self.name = name
 
 
-def _named(file: Any) -> _Named:
+def _read_file(file: Any) -> _NamedBytes:
     content = file.read()
     name = str(getattr(file, "name", "image"))
     if not isinstance(content, bytes):
-        raise InkError(f"{name}: the file gives text; open it in binary mode")
-    return _Named(content, name)
+        raise InkError(f"{name}: the file is in text mode; open it in binary mode")
+    return _NamedBytes(content, name)
 
 
 def is_inkml(content: bytes | memoryview) -> bool:
-    """Whether content can only be InkML: no image begins like this."""
+    """Return whether content starts like XML, as no image does."""
     return bytes(content[:64]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
 
 
-def _prepare_ink(strokes: Sequence[np.ndarray], split: bool) -> list[np.ndarray]:
-    drawn = strokes_in_pixels(strokes)
-    return [render(formula) for formula in (split_strokes(drawn) if split else [drawn])]
+def _prepare_strokes(strokes: Sequence[NDArray[Any]], split: bool) -> list[Image]:
+    in_pixels = strokes_in_pixels(strokes)
+    formulas = split_strokes(in_pixels) if split else [in_pixels]
+    return [render(formula) for formula in formulas]
 
 
-def _prepare_image(source: ImageInput, name: str, split: bool) -> list[np.ndarray]:
+def _prepare_image(source: ImageInput, name: str, split: bool) -> list[Image]:
     try:
         cleaned = clean(load_image(source))
     except NoInkError as error:
@@ -296,8 +308,8 @@ def _prepare_image(source: ImageInput, name: str, split: bool) -> list[np.ndarra
     return [formula.image for formula in formulas]
 
 
-def _checked(strokes: Sequence[Any]) -> list[np.ndarray]:
-    """Strokes as arrays (points, 2); empty ones are left out."""
+def _check_strokes(strokes: Sequence[Any]) -> list[NDArray[np.float64]]:
+    """Return the strokes as float64 (points, 2) each, without empty ones."""
     checked = []
     for number, stroke in enumerate(strokes, start=1):
         if len(stroke) == 0:
@@ -309,8 +321,8 @@ def _checked(strokes: Sequence[Any]) -> list[np.ndarray]:
         if points.ndim != 2 or points.shape[1] < 2:
             raise InkError(f"strokes: stroke {number} is not a list of points (x, y)")
         points = points[:, :2]
-        if not (np.abs(points) <= _FARTHEST).all():
-            raise InkError(f"strokes: stroke {number} has a coordinate that is no usual number")
+        if not (np.abs(points) <= _MAX_COORDINATE).all():
+            raise InkError(f"strokes: stroke {number} has a coordinate that is out of range")
         checked.append(points)
     if not checked:
         raise InkError("strokes: there is no ink")
@@ -318,10 +330,10 @@ def _checked(strokes: Sequence[Any]) -> list[np.ndarray]:
 
 
 def _windows(
-    prepared: Iterable[list[np.ndarray] | PosformerError],
-) -> Iterator[list[list[np.ndarray] | PosformerError]]:
-    """Some sources at a time, bounded in number and in pixels."""
-    window: list[list[np.ndarray] | PosformerError] = []
+    prepared: Iterable[list[Image] | PosformerError],
+) -> Iterator[list[list[Image] | PosformerError]]:
+    """Yield a few sources at a time, bounded in number and in pixels."""
+    window: list[list[Image] | PosformerError] = []
     pixels = 0
     for part in prepared:
         window.append(part)
@@ -334,8 +346,8 @@ def _windows(
         yield window
 
 
-def _joined(lines: Sequence[Recognition]) -> Recognition:
-    """Formulas that stand below each other as one result."""
+def _join_lines(lines: Sequence[Recognition]) -> Recognition:
+    """Join formulas that stand below each other into one result."""
     if len(lines) == 1:
         return lines[0]
     tokens: list[str] = []

@@ -15,9 +15,9 @@ from posformer.evaluation.reliability import (
     markdown_reliability,
     try_calibration,
 )
-from posformer.runtime import decode_images, load_runtime, search_options
+from posformer.runtime import decode_images, load_runtime
 from posformer.runtime.calibration import Calibration
-from posformer.search import Hypothesis
+from posformer.search import DecodingOptions, Hypothesis
 from tiny import random_images
 
 COUNT = 40
@@ -48,7 +48,7 @@ def half_right(tiny_folder, tmp_path_factory):
     (folder / "img").mkdir(parents=True)
     images = random_images(0, [(40 + number, 120) for number in range(COUNT)])
     runtime = load_runtime(tiny_folder, threads=1)
-    found = decode_images(runtime, images, search_options(runtime.config, 3))
+    found = decode_images(runtime, images, DecodingOptions(beam=3, scales=1))
     captions = []
     for number, (image, best) in enumerate(zip(images, found, strict=True)):
         cv2.imwrite(str(folder / "img" / f"{number}.bmp"), image)
@@ -62,7 +62,7 @@ def test_calibration_is_cross_validated(trial):
     before, after = trial.reliability
     assert after.error < 0.1 < before.error
     assert len(trial.after) == len(trial.correct) == 400
-    fitted = trial.calibration.chances([hypothesis for hypothesis, _ in predictions()])
+    fitted = trial.calibration.probabilities([hypothesis for hypothesis, _ in predictions()])
     assert 0 < np.abs(trial.after - fitted).max() < 0.2
 
 
@@ -97,4 +97,4 @@ def test_calibrate_command_stores_the_calibration(tiny_folder, half_right, tmp_p
     stored = Calibration.from_info(load_runtime(model).info)
     assert stored is not None
     assert stored.count == COUNT
-    assert stored.data.endswith("half, beam 3, views 2")
+    assert stored.data.endswith("half, beam 3, scales 2")

@@ -14,7 +14,8 @@ from posformer.errors import DataError
 from posformer.evaluation import Prediction, read_predictions, write_predictions
 from posformer.evaluation.predict import open_set, predict
 from posformer.models.checkpoint import save_model
-from posformer.runtime import load_runtime, search_options
+from posformer.runtime import load_runtime
+from posformer.search import DecodingOptions
 from posformer.synthesis.synthesizer import open_synthesizer, write_set
 from tiny import tiny_model
 
@@ -103,10 +104,10 @@ def test_conflicting_options_are_wrong_usage(options: tuple[str, ...], complaint
 def test_confidence_is_that_of_the_recognizer(data: Path, tiny_folder: Path) -> None:
     examples = open_set(data, "test", limit=2)
     runtime = load_runtime(tiny_folder)
-    found = list(predict(runtime, examples, search_options(runtime.config, beam=2)))
+    found = list(predict(runtime, examples, DecodingOptions(beam=2, scales=1)))
     recognizer = Recognizer(runtime)
     for number, one in enumerate(found):
-        expected = recognizer.recognize(examples.image(number), beam=2, views=1)
+        expected = recognizer.recognize(examples.image(number), beam=2, scales=1)
         assert one.prediction == expected.tokens
         assert one.confidence == pytest.approx(expected.confidence, abs=1e-6)
 

@@ -1,4 +1,4 @@
-"""Confidence means what it says."""
+"""Calibration of confidences."""
 
 import shutil
 
@@ -24,7 +24,7 @@ def hypothesis(mean: float, length: int = 9, backward: float | None = None) -> H
 
 
 def readings(count: int, seed: int) -> tuple[list[Hypothesis], np.ndarray]:
-    """A model that is too sure of itself: right as often as its probability, to the power 3."""
+    """An overconfident model: correct with the cube of its probability."""
     random = np.random.default_rng(seed)
     lengths = random.integers(1, 40, count)
     totals = -random.exponential(0.7, count)
@@ -35,8 +35,8 @@ def readings(count: int, seed: int) -> tuple[list[Hypothesis], np.ndarray]:
     return found, random.random(count) < np.exp(3 * totals)
 
 
-def test_fitted_confidence_is_how_often_a_reading_is_right():
-    calibration = fit_calibration(*readings(4000, 0), data="made up")
+def test_fitted_confidence_matches_accuracy():
+    calibration = fit_calibration(*readings(4000, 0), data="synthetic")
     fresh, correct = readings(4000, 1)
     sure = [confidences([one], calibration)[0] for one in fresh]
     plain = [confidences([one], None)[0] for one in fresh]
@@ -44,22 +44,22 @@ def test_fitted_confidence_is_how_often_a_reading_is_right():
     assert fitted.error < 0.04
     assert measure_reliability(plain, correct).error > 0.3
     assert sum(fitted.counts) == 4000
-    assert (calibration.count, calibration.data) == (4000, "made up")
+    assert (calibration.count, calibration.data) == (4000, "synthetic")
 
 
-def test_readings_that_can_be_told_apart_give_finite_numbers():
+def test_separable_results_give_finite_weights():
     good, bad = [hypothesis(-0.01)] * 20, [hypothesis(-2.0)] * 20
     calibration = fit_calibration(good + bad, [True] * 20 + [False] * 20)
     assert confidences(good[:1], calibration)[0] > 0.8
     assert confidences(bad[:1], calibration)[0] < 0.2
 
 
-def test_one_kind_of_reading_cannot_be_calibrated_on():
-    with pytest.raises(ConfigError, match="both kinds"):
+def test_calibration_needs_correct_and_wrong_results():
+    with pytest.raises(ConfigError, match="both correct and wrong"):
         fit_calibration([hypothesis(-0.1)] * 3, [True] * 3)
 
 
-def test_chances_of_alternatives_exclude_each_other():
+def test_confidences_of_alternatives_sum_to_at_most_one():
     calibration = Calibration(bias=3.0, total=0.5, mean=0.0, length=0.0)
     found = [hypothesis(-0.1), hypothesis(-0.1), hypothesis(-0.2)]
     sure = confidences(found, calibration)
@@ -68,14 +68,14 @@ def test_chances_of_alternatives_exclude_each_other():
     assert min(sure) >= 0
 
 
-def test_uncalibrated_confidence_is_the_mean_probability_of_a_token():
+def test_uncalibrated_confidence_is_the_mean_token_probability():
     assert confidences([hypothesis(np.log(0.8))], None) == pytest.approx((0.8,))
     both = hypothesis(np.log(0.9), backward=np.log(0.4))
     assert confidences([both], None) == pytest.approx((0.6,))
     assert confidences([], None) == ()
 
 
-def test_a_calibration_travels_in_a_models_info():
+def test_calibration_is_read_from_model_info():
     calibration = Calibration(1.0, 2.0, 3.0, 4.0, 5, "some")
     assert Calibration.from_info({"calibration": calibration.to_dict()}) == calibration
     assert Calibration.from_info({}) is None
@@ -84,7 +84,7 @@ def test_a_calibration_travels_in_a_models_info():
             Calibration.from_info({"calibration": wrong})
 
 
-def test_a_calibration_is_stored_in_a_model_folder(tiny_folder, tmp_path):
+def test_calibration_is_stored_in_a_model_folder(tiny_folder, tmp_path):
     copy = tmp_path / "model"
     shutil.copytree(tiny_folder, copy)
     before = open_folder(copy)

@@ -14,7 +14,7 @@ from posformer.latex import Vocabulary
 from posformer.models import ModelConfig, RefinementConfig
 from posformer.models.checkpoint import load_model, save_model
 from posformer.models.public_checkpoint import load_public_checkpoint
-from posformer.runtime import decode_images, load_runtime, search_options
+from posformer.runtime import decode_images, load_runtime
 from posformer.runtime import onnx_runtime as onnx_engine
 from posformer.runtime.model_export import export_model
 from posformer.runtime.onnx_runtime import OnnxRuntime
@@ -57,28 +57,28 @@ def agree(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
         assert scores == pytest.approx([best.score for best in other], abs=TOLERANCE)
 
 
-def options_for(runtime: OnnxRuntime | PyTorchRuntime, **changes: object) -> DecodingOptions:
-    return replace(search_options(runtime.config, **changes), max_length=24)
+def options_for(**changes: object) -> DecodingOptions:
+    return DecodingOptions(**{"scales": 1, "max_length": 24, **changes})
 
 
 @pytest.mark.parametrize("search", [{"greedy": True}, {"beam": 4, "top_k": 3}], ids=str)
 def test_both_find_the_same_in_random_images(engines, search):
     images = random_images(2, SIZES)
-    one, other = (decode_images(each, images, options_for(each, **search)) for each in engines)
+    one, other = (decode_images(each, images, options_for(**search)) for each in engines)
     agree(one, other)
 
 
 def test_both_find_the_same_in_real_images(engines, crohme_zip):
     source = open_images(crohme_zip, "2014")
     images = [source.image(number) for number in range(0, 60, 10)]
-    one, other = (decode_images(each, images, options_for(each, beam=3)) for each in engines)
+    one, other = (decode_images(each, images, options_for(beam=3)) for each in engines)
     agree(one, other)
 
 
 def test_a_image_alone_and_among_others_reads_the_same(engines):
     images = random_images(3, SIZES)
     for runtime in engines:
-        options = options_for(runtime, beam=3)
+        options = options_for(beam=3)
         words = runtime.vocabulary
         together = search(runtime.encode(images), options, words.sos, words.eos, len(images))
         alone = [
@@ -138,7 +138,7 @@ def test_long_sequences_go_in_pieces_that_memory_holds(engines, monkeypatch):
 def test_nonsense_cannot_go_on_for_ever(engines):
     (image,) = random_images(8, [(32, 32)])
     for runtime in engines:
-        options = search_options(runtime.config, beam=2)
+        options = DecodingOptions(beam=2, scales=1)
         ((best,),) = decode_images(runtime, [image], options)
         assert len(best.tokens) <= 24 + 2 * 4
 
@@ -162,7 +162,7 @@ def test_rows_and_images_can_be_chosen(engines):
 def test_threads_share_a_model(engines):
     _, onnx = engines
     images = random_images(7, SIZES)
-    options = options_for(onnx, beam=3)
+    options = options_for(beam=3)
     expected = [decode_images(onnx, [image], options) for image in images]
     found: dict[int, list] = {}
 
@@ -191,7 +191,7 @@ def test_the_authors_answers_come_out_of_onnx_runtime(reference: Path, tmp_path:
     for image, mask, answer in zip(images, masks, answers["beam_single_size10"], strict=True):
         inside = image[0][: (~mask).any(1).sum(), : (~mask).any(0).sum()]
         image = np.round(inside * 255).astype(np.uint8)
-        options = DecodingOptions(beam=10, max_length=40)
+        options = DecodingOptions(beam=10, finished=10, scales=1, max_length=40)
         ((best,),) = search(runtime.encode([image]), options, 1, 2, 1)
         assert list(best.tokens) == answer["seq"]
         assert best.score == pytest.approx(answer["score"], abs=TOLERANCE)

@@ -7,11 +7,11 @@ import onnxruntime
 import pytest
 
 from posformer.models.checkpoint import load_model
-from posformer.runtime import decode_images, load_runtime, search_options
+from posformer.runtime import decode_images, load_runtime
 from posformer.runtime.model_export import export_model, largest_difference
 from posformer.runtime.onnx_runtime import OnnxRuntime
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
-from posformer.search import search
+from posformer.search import DecodingOptions, search
 from tiny import VOCABULARY, random_images, tiny_recurrent
 
 SIZES = [(40, 90), (33, 120), (70, 50), (16, 16), (90, 200)]
@@ -35,9 +35,8 @@ def engines(folder: Path) -> Engines:
 @pytest.mark.parametrize("how", [{"greedy": True}, {"beam": 4, "top_k": 3}], ids=str)
 def test_both_find_the_same(engines: Engines, how: dict) -> None:
     images = random_images(2, SIZES)
-    one, other = (
-        decode_images(runtime, images, search_options(runtime.config, **how)) for runtime in engines
-    )
+    options = DecodingOptions(**{"scales": 1, **how})
+    one, other = (decode_images(runtime, images, options) for runtime in engines)
     for ours, theirs in zip(one, other, strict=True):
         assert [best.tokens for best in ours] == [best.tokens for best in theirs]
         scores = [best.score for best in theirs]
@@ -45,7 +44,7 @@ def test_both_find_the_same(engines: Engines, how: dict) -> None:
 
 
 def test_search_goes_from_left_to_right_alone(engines: Engines) -> None:
-    options = search_options(engines[1].config)
+    options = DecodingOptions().resolve(engines[1].config.decoder.directions)
     assert (options.directions, options.rescore) == ("forward", False)
 
 
@@ -53,7 +52,7 @@ def test_a_image_alone_and_among_others_reads_the_same(engines: Engines) -> None
     images = random_images(3, SIZES)
     words = VOCABULARY
     for runtime in engines:
-        options = search_options(runtime.config, beam=3)
+        options = DecodingOptions(beam=3, scales=1, directions="forward", rescore=False)
         together = search(runtime.encode(images), options, words.sos, words.eos, len(images))
         for image, among in zip(images, together, strict=True):
             (alone,) = search(runtime.encode([image]), options, words.sos, words.eos, 1)

@@ -1,29 +1,34 @@
-"""Search finds what is best, whatever the caching, grouping and stopping."""
+"""Search: exact on small spaces, and independent of caching, batching and stopping."""
 
 import itertools
 import math
 
 import numpy as np
 import pytest
-from toys import (
+from random_decoders import (
     EOS,
-    FIRST_WORD,
+    FIRST_TOKEN,
     PAD,
     SOS,
-    ForgetfulDecoder,
     RandomDecoder,
+    UncachedDecoder,
     all_sequences,
-    plain_beam_search,
+    reference_beam_search,
     score,
 )
 
-from posformer.search import DecodingOptions, Hypothesis, greedy, search
-from posformer.search.beam import Direction, decode
+from posformer import PosformerError
+from posformer.errors import ConfigError
+from posformer.search import DecodingOptions, Hypothesis, greedy_search, search
+from posformer.search.beam import Direction, beam_search
+
+FORWARD = Direction(SOS, EOS, reverse=False)
+BACKWARD = Direction(EOS, SOS, reverse=True)
 
 
-def run(model, images=None, **options):
-    images = model.images if images is None else images
-    return search(model, DecodingOptions(**options), SOS, EOS, images, PAD)
+def run(model, batch=None, **options):
+    batch = model.batch if batch is None else batch
+    return search(model, DecodingOptions(**{"scales": 1, **options}), SOS, EOS, batch, PAD)
 
 
 def assert_same(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> None:
@@ -38,10 +43,10 @@ def assert_same(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> N
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("power", [0.0, 0.7, 1.0])
-def test_a_beam_as_wide_as_the_space_finds_the_true_ranking(seed, power):
-    words, max_length = 3, 3
-    model = RandomDecoder(seed, images=2, words=words)
-    sequences = list(all_sequences(words, max_length))
+def test_exhaustive_beam_finds_true_ranking(seed, power):
+    vocab_size, max_length = 3, 3
+    model = RandomDecoder(seed, 2, vocab_size)
+    sequences = list(all_sequences(vocab_size, max_length))
     found = run(
         model,
         beam=len(sequences),
@@ -66,52 +71,59 @@ def test_a_beam_as_wide_as_the_space_finds_the_true_ranking(seed, power):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("stopping", ["likely", "certain"])
 @pytest.mark.parametrize("beam", [1, 2, 5])
-def test_every_lane_equals_a_plain_search_of_its_own(seed, stopping, beam):
-    model = RandomDecoder(seed, images=3, words=6)
-    options = DecodingOptions(beam=beam, max_length=9, stopping=stopping)
-    lanes = (Direction(SOS, EOS, reverse=False), Direction(EOS, SOS, reverse=True))
-    found = decode(model, options, lanes, 3, PAD)
+def test_beam_search_matches_reference(seed, stopping, beam):
+    model = RandomDecoder(seed, 3, 6)
+    options = DecodingOptions(beam=beam, finished=beam, max_length=9, stopping=stopping)
+    found = beam_search(model, options, (FORWARD, BACKWARD), 3, PAD)
     for image, backward in itertools.product(range(3), (False, True)):
         horizon = None if stopping == "likely" else 10
-        plain = plain_beam_search(model, image, backward, beam, 9, 1.0, horizon)
-        pool = found[image][backward]
-        assert {h.tokens: h.score for h in pool} == pytest.approx(plain, abs=1e-5)
-        assert pool == sorted(pool, key=lambda h: -h.score)
+        reference = reference_beam_search(model, image, backward, beam, 9, 1.0, horizon)
+        finished = found[image][backward]
+        assert {h.tokens: h.score for h in finished} == pytest.approx(reference, abs=1e-5)
+        assert finished == sorted(finished, key=lambda h: -h.score)
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_stopping_when_certain_changes_nothing(seed, power):
-    model = RandomDecoder(seed, images=2, words=5, sharpness=4)
+def test_certain_stopping_loses_nothing(seed, power):
+    model = RandomDecoder(seed, 2, 5, sharpness=4)
     found = run(
-        model, beam=4, max_length=12, length_power=power, stopping="certain", top_k=8, rescore=False
+        model,
+        beam=8,
+        finished=8,
+        max_length=12,
+        length_power=power,
+        stopping="certain",
+        top_k=8,
+        rescore=False,
     )
     for image in range(2):
-        whole: dict = {}
+        reference: dict = {}
         for backward in (False, True):
-            plain = plain_beam_search(model, image, backward, 4, 12, power, horizon=10**9)
-            for tokens, value in plain.items():
-                whole[tokens] = max(value, whole.get(tokens, -math.inf))
-        assert {h.tokens: h.score for h in found[image]} == pytest.approx(whole, abs=1e-5)
+            one_way = reference_beam_search(model, image, backward, 8, 12, power, horizon=10**9)
+            for tokens, value in one_way.items():
+                reference[tokens] = max(value, reference.get(tokens, -math.inf))
+        best = sorted(reference.items(), key=lambda item: -item[1])[:8]
+        assert {h.tokens: h.score for h in found[image]} == pytest.approx(dict(best), abs=1e-5)
 
 
-def test_stopping_when_certain_saves_steps_where_sums_are_compared():
-    model = RandomDecoder(3, images=2, words=4, sharpness=4)
+def test_certain_stopping_saves_steps_with_sums():
+    model = RandomDecoder(3, 2, 4, sharpness=4)
     run(model, beam=2, max_length=60, length_power=0.0, stopping="certain")
     assert sum(steps == 1 for _, _, steps in model.calls) < 40
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_cached_and_uncached_decoding_agree(seed):
-    model = RandomDecoder(seed, images=1 + seed % 4, words=3 + seed)
+    model = RandomDecoder(seed, 1 + seed % 4, 3 + seed)
     options = {"beam": 1 + seed, "max_length": 8 + seed, "top_k": 4}
-    assert_same(run(model, **options), run(ForgetfulDecoder(model), model.images, **options))
+    assert_same(run(model, **options), run(UncachedDecoder(model), model.batch, **options))
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("directions", ["both", "forward"])
-def test_a_image_alone_and_in_a_group_gives_the_same(seed, directions):
-    model = RandomDecoder(seed, images=5, words=8)
+def test_batching_does_not_change_results(seed, directions):
+    model = RandomDecoder(seed, 5, 8)
     options = {"beam": 4, "max_length": 14, "top_k": 3, "directions": directions}
     together = run(model, **options)
     alone = [run(model.only(image), **options)[0] for image in range(5)]
@@ -119,8 +131,8 @@ def test_a_image_alone_and_in_a_group_gives_the_same(seed, directions):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_scores_are_those_of_the_definition(seed):
-    model = RandomDecoder(seed, images=2, words=7)
+def test_scores_match_definition(seed):
+    model = RandomDecoder(seed, 2, 7)
     for image, hypotheses in enumerate(run(model, beam=5, max_length=10, top_k=10)):
         for h in hypotheses:
             assert h.forward == pytest.approx(score(model, image, h.tokens, False), abs=1e-5)
@@ -128,72 +140,65 @@ def test_scores_are_those_of_the_definition(seed):
             assert h.score == pytest.approx(h.forward + h.backward)
 
 
-def test_leaving_out_what_cannot_win_never_loses_a_winner():
+def test_pruning_before_rescoring_keeps_the_best():
     for seed in range(20):
-        model = RandomDecoder(seed, images=2, words=4, sharpness=4)
-        many = run(model, beam=6, max_length=6, top_k=12)
+        model = RandomDecoder(seed, 2, 4, sharpness=4)
+        options = {"beam": 12, "finished": 12, "max_length": 6}
+        many = run(model, **options, top_k=12)
         for top_k in (1, 2, 3):
-            few = run(model, beam=6, max_length=6, top_k=top_k)
+            few = run(model, **options, top_k=top_k)
             assert_same(few, [hypotheses[:top_k] for hypotheses in many])
 
 
-def test_what_cannot_be_meant_comes_last():
+def test_malformed_hypotheses_rank_last():
     def is_well_formed(tokens: tuple[int, ...]) -> bool:
-        return FIRST_WORD not in tokens
+        return FIRST_TOKEN not in tokens
 
+    options = {"beam": 12, "finished": 6, "max_length": 6, "scales": 1}
     for seed in range(20):
-        model = RandomDecoder(seed, images=2, words=4)
-        all_of_them = DecodingOptions(beam=6, max_length=6, top_k=12)
-        plain = search(model, all_of_them, SOS, EOS, 2, PAD)
+        model = RandomDecoder(seed, 2, 4)
+        plain = search(model, DecodingOptions(**options, top_k=12), SOS, EOS, 2, PAD)
         expected = [sorted(best, key=lambda h: not is_well_formed(h.tokens)) for best in plain]
         for top_k in (1, 3, 12):
-            options = DecodingOptions(beam=6, max_length=6, top_k=top_k)
-            found = search(model, options, SOS, EOS, 2, PAD, is_well_formed)
+            how = DecodingOptions(**options, top_k=top_k)
+            found = search(model, how, SOS, EOS, 2, PAD, is_well_formed)
             assert_same(found, [best[:top_k] for best in expected])
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_any_view_finds_is_judged_by_all(seed):
-    model = RandomDecoder(seed, images=6, words=4)
-    by_view = run(model, beam=6, max_length=6, top_k=99)
-    for expression, best in enumerate(run(model, beam=6, max_length=6, top_k=99, views=2)):
-        views = [2 * expression, 2 * expression + 1]
-        assert {h.tokens for h in best} == {h.tokens for view in views for h in by_view[view]}
+def test_hypotheses_of_any_scale_are_scored_at_all_scales(seed):
+    model = RandomDecoder(seed, 6, 4)
+    options = {"beam": 24, "finished": 6, "max_length": 6, "top_k": 24}
+    by_scale = run(model, **options)
+    for expression, best in enumerate(run(model, **options, scales=2)):
+        scales = [2 * expression, 2 * expression + 1]
+        assert {h.tokens for h in best} == {h.tokens for s in scales for h in by_scale[s]}
         for hypothesis in best:
-            ways = [
-                np.mean([score(model, view, hypothesis.tokens, reverse) for view in views])
+            means = [
+                np.mean([score(model, image, hypothesis.tokens, reverse) for image in scales])
                 for reverse in (False, True)
             ]
-            assert (hypothesis.forward, hypothesis.backward) == pytest.approx(ways, abs=1e-5)
-            assert hypothesis.score == pytest.approx(sum(ways), abs=1e-5)
-
-
-def test_greedy_search_gives_the_view_that_scores_best():
-    model = RandomDecoder(0, images=6, words=6)
-    how = {"beam": 1, "max_length": 12, "directions": "forward", "rescore": False}
-    alone = [hypotheses[0] for hypotheses in run(model, **how)]
-    expected = [max(alone[at : at + 3], key=lambda one: one.score) for at in (0, 3)]
-    assert run(model, **how, views=3) == [[best] for best in expected]
+            assert (hypothesis.forward, hypothesis.backward) == pytest.approx(means, abs=1e-5)
+            assert hypothesis.score == pytest.approx(sum(means), abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_greedy_is_a_beam_of_one_from_left_to_right(seed):
-    model = RandomDecoder(seed, images=4, words=6)
-    lanes = (Direction(SOS, EOS, reverse=False),)
-    options = DecodingOptions(
-        beam=1, max_length=12, length_power=0.8, directions="forward", rescore=False
-    )
-    general = decode(model, options, lanes, 4, PAD)
-    quick = greedy(model, SOS, EOS, 4, PAD, max_length=12, length_power=0.8)
-    assert [h.tokens for h in quick] == [pools[0][0].tokens for pools in general]
-    assert [h.score for h in quick] == pytest.approx([pools[0][0].score for pools in general])
-    assert [[h] for h in quick] == search(model, options, SOS, EOS, 4, PAD)
+def test_greedy_search_equals_forward_beam_of_one(seed):
+    model = RandomDecoder(seed, 4, 6)
+    how = {"max_length": 12, "length_power": 0.8, "scales": 1}
+    one_beam = DecodingOptions(beam=1, finished=1, directions="forward", rescore=False, **how)
+    general = beam_search(model, one_beam, (FORWARD,), 4, PAD)
+    greedy = greedy_search(model, SOS, EOS, 4, PAD, max_length=12, length_power=0.8)
+    assert [h.tokens for h in greedy] == [finished[0][0].tokens for finished in general]
+    assert [h.score for h in greedy] == pytest.approx([found[0][0].score for found in general])
+    assert [[h] for h in greedy] == search(model, one_beam, SOS, EOS, 4, PAD)
+    assert [[h] for h in greedy] == run(model, greedy=True, **how)
 
 
 @pytest.mark.parametrize("max_length", [1, 2, 5])
-def test_no_hypothesis_is_longer_than_allowed_and_every_image_has_one(max_length):
+def test_max_length_is_respected(max_length):
     for seed in range(5):
-        model = RandomDecoder(seed, images=3, words=5)
+        model = RandomDecoder(seed, 3, 5)
         model.output[:, [SOS, EOS]] -= 5 * np.sign(model.output[:, [SOS, EOS]])
         for beam, directions in ((1, "forward"), (3, "forward"), (3, "both")):
             for hypotheses in run(
@@ -202,79 +207,118 @@ def test_no_hypothesis_is_longer_than_allowed_and_every_image_has_one(max_length
                 assert 0 <= len(hypotheses[0].tokens) <= max_length
 
 
-def test_pad_and_start_and_end_are_never_part_of_a_hypothesis():
-    model = RandomDecoder(1, images=3, words=4)
+def test_special_tokens_are_never_decoded():
+    model = RandomDecoder(1, 3, 4)
     model.output[:, PAD] = 3.0
     for hypotheses in run(model, beam=6, max_length=6, top_k=12):
         assert hypotheses
-        assert all(token >= FIRST_WORD for h in hypotheses for token in h.tokens)
+        assert all(token >= FIRST_TOKEN for h in hypotheses for token in h.tokens)
 
 
-def test_hypotheses_are_distinct_and_best_first():
+def test_hypotheses_are_distinct_and_sorted():
     for hypotheses in run(RandomDecoder(4, 4, 5), beam=5, max_length=8, top_k=10):
         assert len({h.tokens for h in hypotheses}) == len(hypotheses)
         scores = [h.score for h in hypotheses]
         assert scores == sorted(scores, reverse=True)
 
 
-def test_ties_are_broken_by_the_smaller_token():
-    model = RandomDecoder(0, images=2, words=4)
+def test_ties_go_to_the_smaller_token():
+    model = RandomDecoder(0, 2, 4)
     model.output[:] = 0.0
-    found = run(model, beam=3, max_length=2, directions="forward", top_k=3, rescore=False)
+    options = {"beam": 3, "max_length": 2, "directions": "forward", "top_k": 3, "rescore": False}
+    found = run(model, **options)
     assert found[0] == found[1]
-    assert found == run(model, beam=3, max_length=2, directions="forward", top_k=3, rescore=False)
+    assert found == run(model, **options)
     tokens = [h.tokens for h in found[0]]
     assert tokens == sorted(tokens)
-    assert greedy(model, SOS, EOS, 2, max_length=4)[0].tokens == ()
+    assert greedy_search(model, SOS, EOS, 2, max_length=4)[0].tokens == ()
 
 
-def test_unknown_scores_are_said_to_be_unknown():
-    model = RandomDecoder(2, images=1, words=5)
+def test_scores_that_were_not_computed_are_none():
+    model = RandomDecoder(2, 1, 5)
     best = run(model, beam=3, directions="forward", rescore=False, max_length=6)[0][0]
     assert best.backward is None
     assert best.score == best.forward
 
 
-def test_the_two_directions_share_one_call_and_done_images_leave():
-    model = RandomDecoder(5, images=6, words=5, sharpness=4)
-    run(model, beam=4, max_length=30)
+def test_directions_share_calls_and_finished_images_leave_the_batch():
+    model = RandomDecoder(5, 6, 5, sharpness=4)
+    run(model, beam=4, finished=4, max_length=30)
     decoding = [shape for shape in model.calls if shape[2] == 1]
     assert decoding[0] == (6, 2, 1)
     assert decoding[1] == (6, 8, 1)
-    images = [shape[0] for shape in decoding]
-    assert images == sorted(images, reverse=True)
-    assert images[-1] < 6
-    rows = [shape[1] for shape in decoding[1:]]
-    assert rows == sorted(rows, reverse=True)
+    batch = [shape[0] for shape in decoding]
+    assert batch == sorted(batch, reverse=True)
+    assert batch[-1] < 6
+    beams = [shape[1] for shape in decoding[1:]]
+    assert beams == sorted(beams, reverse=True)
     assert sum(shape[2] > 1 for shape in model.calls) <= 1
 
 
 def test_fewer_finished_hypotheses_stop_earlier():
     steps = {}
     for finished in (1, 5):
-        models = [RandomDecoder(seed, images=1, words=4) for seed in range(10)]
+        models = [RandomDecoder(seed, 1, 4) for seed in range(10)]
         for model in models:
             run(model, beam=5, max_length=40, finished=finished)
         steps[finished] = sum(len(model.calls) for model in models)
     assert steps[1] < steps[5]
 
 
-def test_no_images_give_no_hypotheses():
-    assert run(RandomDecoder(0, 1, 3), images=0) == []
+def test_empty_batch_has_no_hypotheses():
+    assert run(RandomDecoder(0, 1, 3), batch=0) == []
+
+
+# Options
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         {"beam": 0},
+        {"beam": "3"},
+        {"beam": 2.5},
+        {"scales": 0},
+        {"scales": 4},
         {"max_length": 0},
         {"top_k": 0},
+        {"top_k": None},
         {"finished": 0},
         {"length_power": -1.0},
+        {"length_power": math.nan},
         {"directions": "backward"},
         {"stopping": "never"},
     ],
 )
-def test_options_that_make_no_sense_are_refused_by_name(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        DecodingOptions(**wrong)
+def test_invalid_options_are_named(invalid):
+    with pytest.raises(ConfigError, match=next(iter(invalid))):
+        DecodingOptions(**invalid)
+
+
+def test_greedy_with_top_k_is_an_error():
+    with pytest.raises(PosformerError, match="top_k must be 1, not 2"):
+        DecodingOptions(greedy=True, top_k=2)
+
+
+def test_options_resolve_for_a_model():
+    assert DecodingOptions(beam=2, top_k=5).resolve().beam == 5
+    assert DecodingOptions(beam=10).resolve().finished == 3
+    assert DecodingOptions(beam=10, top_k=5).resolve().finished == 5
+    assert DecodingOptions(beam=2).resolve().finished == 2
+    assert DecodingOptions(beam=10, finished=7).resolve().finished == 7
+    forward = DecodingOptions().resolve("forward")
+    assert (forward.directions, forward.rescore) == ("forward", False)
+    greedy = DecodingOptions(greedy=True, scales=3).resolve()
+    assert (greedy.beam, greedy.scales, greedy.directions) == (1, 1, "forward")
+    for options in (DecodingOptions(), forward, greedy, DecodingOptions(top_k=9)):
+        assert options.resolve().resolve() == options.resolve()
+
+
+def test_options_override_single_fields():
+    options = DecodingOptions(beam=7)
+    assert DecodingOptions.override(options, top_k=2) == DecodingOptions(beam=7, top_k=2)
+    assert DecodingOptions.override(None) == DecodingOptions()
+    with pytest.warns(DeprecationWarning, match="scales"):
+        assert DecodingOptions.override(None, views=1) == DecodingOptions(scales=1)
+    with pytest.raises(ConfigError, match="not int"):
+        DecodingOptions.override(3)

@@ -1,4 +1,4 @@
-"""Servers over a small model that answers at random."""
+"""A server with a small random model."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ def tiny_recognizer(tiny_folder) -> Recognizer:
 
 @pytest.fixture(scope="session")
 def client(tiny_recognizer) -> Iterator[TestClient]:
-    """The server with small limits."""
+    """A client of a server with small limits."""
     settings = Settings(body_bytes=200_000, strokes=20, points=500, latex_characters=300)
     app = create_app(tiny_recognizer, settings)
     with TestClient(app, raise_server_exceptions=False) as client:

@@ -1,4 +1,4 @@
-"""A server on loopback, in a thread of its own."""
+"""A server on loopback in a background thread."""
 
 import threading
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import uvicorn
 
 @contextmanager
 def running(app) -> Iterator[tuple[str, uvicorn.Server]]:
-    """Gives the address, ending in a slash, and the server; stops it in the end."""
+    """Run a server; yield its address, ending in a slash, and the server."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

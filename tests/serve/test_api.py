@@ -1,4 +1,4 @@
-"""The interface, as programs use it."""
+"""The HTTP API."""
 
 import asyncio
 import base64
@@ -12,7 +12,9 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from posformer.serve import Settings, create_app, names_of
+from posformer import DecodingOptions
+from posformer.errors import ConfigError
+from posformer.serve import Settings, allowed_hosts, create_app
 
 CROSS = [[[10, 10], [40, 50]], [[40, 10], [10, 50]]]
 
@@ -44,7 +46,7 @@ def upload(content: bytes, name: str = "note.png", **query):
     return {"url": "/api/recognize", "files": {"file": (name, content)}, "params": query}
 
 
-def test_strokes_are_read(client, tiny_recognizer):
+def test_strokes(client, tiny_recognizer):
     answer = client.post(**ink(CROSS))
     assert answer.status_code == 200
     found = answer.json()
@@ -58,25 +60,25 @@ def test_strokes_are_read(client, tiny_recognizer):
     assert "explanation" not in found
 
 
-def test_as_many_readings_as_asked_for_come_back(client):
+def test_top_k(client):
     found = client.post(**ink(CROSS, top_k=3)).json()
     assert len(found["alternatives"]) == 2
     assert all(set(other) == {"latex", "confidence"} for other in found["alternatives"])
 
 
-def test_a_image_is_read(client, tiny_recognizer, photo):
+def test_image(client, tiny_recognizer, photo):
     found = client.post(**upload(photo)).json()
     assert found["latex"] == tiny_recognizer.recognize(photo).latex
     assert found["path"] == "note.png"
 
 
-def test_inkml_is_read_as_its_strokes_are(client):
+def test_inkml_equals_its_strokes(client):
     found = client.post(**upload(inkml(CROSS), "note.inkml")).json()
     assert found["path"] == "note.inkml"
     assert found["latex"] == client.post(**ink(CROSS)).json()["latex"]
 
 
-def test_strokes_on_two_lines_are_read_as_two_formulas(client, tiny_recognizer):
+def test_strokes_on_two_lines(client, tiny_recognizer):
     lines = CROSS + [[[x, y + 150] for x, y in stroke] for stroke in CROSS]
     assert len(tiny_recognizer.recognize_strokes(lines).lines) == 2
     found = client.post(**ink(lines, explain=True)).json()
@@ -84,13 +86,13 @@ def test_strokes_on_two_lines_are_read_as_two_formulas(client, tiny_recognizer):
     assert len(found["explanation"]) == 2
 
 
-def test_pressure_and_time_behind_a_point_are_ignored(client):
+def test_pressure_and_time_are_ignored(client):
     with_pressure = [[[*point, 0.5, 17] for point in stroke] for stroke in CROSS]
     both = [client.post(**ink(strokes)).json()["latex"] for strokes in (CROSS, with_pressure)]
     assert both[0] == both[1]
 
 
-def test_where_the_model_looked_lies_on_the_image_it_saw(client, tiny_recognizer):
+def test_explanation_matches_the_image(client, tiny_recognizer):
     found = client.post(**ink(CROSS, explain=True)).json()
     (line,) = found["explanation"]
     image = Image.open(io.BytesIO(base64.b64decode(line["picture"])))
@@ -102,15 +104,15 @@ def test_where_the_model_looked_lies_on_the_image_it_saw(client, tiny_recognizer
         assert max(symbol["map"]) == 255
 
 
-def test_latex_becomes_mathml_and_a_forest(client):
+def test_latex_to_mathml_and_forest(client):
     found = client.post("/api/latex", json={"latex": "x^{2}"}).json()
     assert "<msup>" in found["mathml"]
-    assert [place["identifier"] for place in found["forest"]] == ["M", "ML", "ML", "ML", "ML"]
+    assert [entry["identifier"] for entry in found["forest"]] == ["M", "ML", "ML", "ML", "ML"]
     assert found["trees"] == "M  x\n└─ L  ^ 2"
     assert "problem" not in found or found["problem"] is None
 
 
-def test_latex_that_makes_no_sense_is_explained_in_words(client):
+def test_malformed_latex_has_a_problem(client):
     found = client.post("/api/latex", json={"latex": "x^{2"}).json()
     assert "{" in found["problem"]
     assert found["trees"] == "M  x\n└─ L  ^ 2"
@@ -127,7 +129,7 @@ def test_latex_that_makes_no_sense_is_explained_in_words(client):
         r"\mathrm{<b>&amp;}",
     ],
 )
-def test_markup_in_latex_never_becomes_markup(client, latex):
+def test_markup_in_latex_is_escaped(client, latex):
     mathml = client.post("/api/latex", json={"latex": latex}).json()["mathml"]
     for element in SafeXml.fromstring(mathml).iter():
         assert element.tag.rpartition("}")[2] in ("math", "merror") or element.tag.startswith(
@@ -136,19 +138,19 @@ def test_markup_in_latex_never_becomes_markup(client, latex):
         assert not {"href", "style", "onerror", "class"} & set(element.keys())
 
 
-def test_signs_in_text_stay_what_they_are(client):
+def test_comparison_signs_in_text_are_kept(client):
     mathml = client.post("/api/latex", json={"latex": r"\text{a<b}"}).json()["mathml"]
     assert "".join(SafeXml.fromstring(mathml).itertext()) == "a<b"
 
 
-def test_health_and_model_tell_about_the_server(client, tiny_recognizer):
+def test_health_and_model(client, tiny_recognizer):
     assert client.get("/api/health").json()["status"] == "ok"
     model = client.get("/api/model").json()
     assert model["words"] == list(tiny_recognizer.runtime.vocabulary.tokens)
 
 
 @pytest.mark.parametrize(
-    ("request_", "status", "words"),
+    ("request_", "status", "message"),
     [
         (ink([]), 422, "no ink"),
         (ink([[]]), 422, "no ink"),
@@ -156,7 +158,7 @@ def test_health_and_model_tell_about_the_server(client, tiny_recognizer):
         (ink([[["1", 2]]]), 422, "valid number"),
         (ink(CROSS, top_k=0), 422, "top_k"),
         (ink(CROSS, top_k=1000), 422, "top_k"),
-        (ink([[[1, 1e12]]]), 422, "no usual number"),
+        (ink([[[1, 1e12]]]), 422, "out of range"),
         (ink([[[1, 2]]] * 21), 413, "20 strokes"),
         (ink([[[1, 2]] * 501]), 413, "500 points"),
         (upload(b""), 422, "empty"),
@@ -174,24 +176,39 @@ def test_health_and_model_tell_about_the_server(client, tiny_recognizer):
         ({"url": "/api/health"}, 405, "Not Allowed"),
     ],
 )
-def test_what_cannot_be_answered_is_refused_in_words(client, request_, status, words):
+def test_invalid_requests_are_refused(client, request_, status, message):
     answer = client.post(**request_)
     assert (answer.status_code, set(answer.json())) == (status, {"error"})
-    assert words in answer.json()["error"]
+    assert message in answer.json()["error"]
     assert "\n" not in answer.json()["error"]
     assert "/src/" not in answer.text
+
+
+def test_greedy_server_refuses_several_results(tiny_recognizer):
+    app = create_app(tiny_recognizer, Settings(options=DecodingOptions(greedy=True)))
+    with TestClient(app) as client:
+        assert client.post(**ink(CROSS)).status_code == 200
+        answer = client.post(**ink(CROSS, top_k=2))
+    assert answer.status_code == 422
+    assert "greedy" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("limit", ["workers", "batch", "requests", "seconds", "top_k"])
+def test_limits_must_be_positive(limit):
+    with pytest.raises(ConfigError, match=limit):
+        Settings(**{limit: 0})
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'{"strokes": NaN}', b'{"strokes": [[[NaN,1]]]}']
 )
-def test_json_that_is_none_is_refused(client, body):
+def test_invalid_json_is_refused(client, body):
     answer = client.post("/api/strokes", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
     assert answer.json()["error"]
 
 
-def test_a_image_of_too_many_pixels_is_refused_before_it_is_decoded(client):
+def test_image_with_too_many_pixels_is_refused(client):
     file = io.BytesIO()
     Image.new("1", (9000, 9000)).save(file, "PNG")
     answer = client.post(**upload(file.getvalue()))
@@ -199,7 +216,7 @@ def test_a_image_of_too_many_pixels_is_refused_before_it_is_decoded(client):
     assert "at most 64 million" in answer.json()["error"]
 
 
-def test_a_body_that_does_not_tell_its_length_is_cut_off(client):
+def test_chunked_body_is_limited(client):
     def endless():
         for _ in range(100):
             yield b" " * 10_000
@@ -210,7 +227,7 @@ def test_a_body_that_does_not_tell_its_length_is_cut_off(client):
     assert answer.status_code == 413
 
 
-def test_a_request_that_never_arrives_is_given_up(tiny_recognizer):
+def test_slow_request_times_out(tiny_recognizer):
     app = create_app(tiny_recognizer, Settings(seconds=0.05, workers=1))
     scope = {
         "type": "http",
@@ -232,7 +249,7 @@ def test_a_request_that_never_arrives_is_given_up(tiny_recognizer):
     assert b"did not arrive" in sent[1]["body"]
 
 
-def test_what_takes_too_long_is_given_up(tiny_recognizer):
+def test_slow_recognition_times_out(tiny_recognizer):
     app = create_app(tiny_recognizer, Settings(seconds=1e-3))
     with TestClient(app) as client:
         answer = client.post(**ink(CROSS))
@@ -240,9 +257,9 @@ def test_what_takes_too_long_is_given_up(tiny_recognizer):
     assert "seconds" in answer.json()["error"]
 
 
-@pytest.mark.parametrize("address", ["/", "/docs", "/style.css", "/api/health", "/nothing"])
-def test_every_answer_forbids_foreign_and_inline_script(client, address):
-    headers = client.get(address).headers
+@pytest.mark.parametrize("path", ["/", "/docs", "/style.css", "/api/health", "/nothing"])
+def test_every_response_has_security_headers(client, path):
+    headers = client.get(path).headers
     policy = headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -263,32 +280,32 @@ def test_every_answer_forbids_foreign_and_inline_script(client, address):
         ("", 421),
     ],
 )
-def test_a_server_on_loopback_answers_by_its_own_names_only(tiny_recognizer, host, status):
-    names = names_of("127.0.0.1", ["formulas.example"])
-    app = create_app(tiny_recognizer, Settings(hosts=names))
+def test_loopback_server_checks_the_host(tiny_recognizer, host, status):
+    hosts = allowed_hosts("127.0.0.1", ["formulas.example"])
+    app = create_app(tiny_recognizer, Settings(hosts=hosts))
     with TestClient(app) as client:
-        for address in ("/", "/api/health"):
-            answer = client.get(address, headers={"Host": host})
+        for path in ("/", "/api/health"):
+            answer = client.get(path, headers={"Host": host})
             assert answer.status_code == status
             assert "nosniff" in answer.headers.values()
 
 
-def test_names_of_a_server_on_a_network_are_for_its_owner_to_tell():
-    assert names_of("0.0.0.0") == ()
-    assert names_of("0.0.0.0", ["Formulas.example"]) == ("0.0.0.0", "formulas.example")
-    assert set(names_of("127.0.0.5")) == {"127.0.0.1", "::1", "localhost", "127.0.0.5"}
+def test_allowed_hosts():
+    assert allowed_hosts("0.0.0.0") == ()
+    assert allowed_hosts("0.0.0.0", ["Formulas.example"]) == ("0.0.0.0", "formulas.example")
+    assert set(allowed_hosts("127.0.0.5")) == {"127.0.0.1", "::1", "localhost", "127.0.0.5"}
 
 
-def test_other_sites_may_ask_only_if_they_were_named(client, tiny_recognizer):
-    asked = {"Origin": "https://other.example"}
-    assert "Access-Control-Allow-Origin" not in client.get("/api/health", headers=asked).headers
+def test_cors(client, tiny_recognizer):
+    headers = {"Origin": "https://other.example"}
+    assert "Access-Control-Allow-Origin" not in client.get("/api/health", headers=headers).headers
     app = create_app(tiny_recognizer, Settings(origins=("https://other.example",)))
     with TestClient(app) as open_client:
-        headers = open_client.get("/api/health", headers=asked).headers
-    assert headers["Access-Control-Allow-Origin"] == "https://other.example"
+        allowed = open_client.get("/api/health", headers=headers).headers
+    assert allowed["Access-Control-Allow-Origin"] == "https://other.example"
 
 
-def test_the_interface_describes_itself(client):
+def test_openapi_document(client):
     document = client.get("/api/openapi.json").json()
     assert {"/api/recognize", "/api/strokes", "/api/latex"} <= set(document["paths"])
     statuses = document["paths"]["/api/strokes"]["post"]["responses"]
@@ -296,7 +313,7 @@ def test_the_interface_describes_itself(client):
     assert "HTTPValidationError" not in json.dumps(document)
 
 
-def test_the_page_is_not_sent_again_when_it_is_known(client):
+def test_page_caching(client):
     first = client.get("/")
     again = client.get("/", headers={"If-None-Match": first.headers["ETag"]})
     assert (first.status_code, again.status_code) == (200, 304)

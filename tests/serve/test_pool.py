@@ -1,74 +1,76 @@
-"""Workers: what waits together is read together, and nothing that was taken in is lost."""
+"""The worker pool: batching, failures and shutdown."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from blocked_recognizer import BlockedRecognizer
 from fastapi.testclient import TestClient
-from gate import Gate
 
-from posformer.errors import PosformerError
+from posformer import DecodingOptions
+from posformer.errors import ConfigError, PosformerError
 from posformer.serve import Settings, WorkerPool, create_app
 
 CROSS = [[[10, 10], [40, 50]], [[40, 10], [10, 50]]]
 
 
 @pytest.fixture
-def gate(tiny_recognizer):
-    return Gate(tiny_recognizer)
+def recognizer(tiny_recognizer):
+    return BlockedRecognizer(tiny_recognizer)
 
 
-def held_pool(gate, batch):
+def busy_pool(recognizer, batch, **options):
     """A pool whose only worker is busy with a first job."""
-    pool = WorkerPool(gate, workers=1, batch=batch, beam=2, views=1)
+    decoding = DecodingOptions(**{"beam": 2, "scales": 1, **options})
+    pool = WorkerPool(recognizer, 1, batch, decoding)
     first = pool.submit(CROSS)
-    assert gate.entered.wait(30)
+    assert recognizer.entered.wait(30)
     return pool, first
 
 
-def test_what_waits_together_is_read_together(gate):
-    pool, first = held_pool(gate, batch=4)
+def test_queued_jobs_share_a_batch(recognizer):
+    pool, first = busy_pool(recognizer, batch=4)
     others = [pool.submit(CROSS) for _ in range(6)]
     assert pool.waiting == 6
-    gate.open.set()
+    recognizer.open.set()
     pool.close()
-    assert gate.batches == [1, 4, 2]
+    assert recognizer.batches == [1, 4, 2]
     texts = {future.result().recognition.latex for future in [first, *others]}
     assert len(texts) == 1
 
 
-def test_only_jobs_that_ask_for_as_many_readings_share_a_batch(gate):
-    pool, _ = held_pool(gate, batch=8)
+def test_only_jobs_with_equal_options_share_a_batch(recognizer):
+    pool, _ = busy_pool(recognizer, batch=8)
     futures = [pool.submit(CROSS, top_k) for top_k in (1, 3, 1, 3)]
-    gate.open.set()
+    recognizer.open.set()
     pool.close()
-    assert gate.batches == [1, 2, 2]
+    assert recognizer.batches == [1, 2, 2]
     assert [len(one.result().recognition.readings) for one in futures] == [1, 3, 1, 3]
 
 
-def test_closing_finishes_what_was_taken_in_and_takes_no_more(gate):
-    pool, first = held_pool(gate, batch=1)
+def test_close_finishes_queued_jobs(recognizer):
+    pool, first = busy_pool(recognizer, batch=1)
     others = [pool.submit(CROSS) for _ in range(3)]
-    gate.open.set()
+    recognizer.open.set()
     pool.close()
     assert all(future.done() for future in [first, *others])
     with pytest.raises(RuntimeError):
         pool.submit(CROSS)
 
 
-def test_a_job_that_nobody_waits_for_any_more_is_not_done(gate):
-    pool, _ = held_pool(gate, batch=1)
-    given_up = pool.submit(CROSS)
-    assert given_up.cancel()
-    gate.open.set()
+def test_cancelled_jobs_are_skipped(recognizer):
+    pool, _ = busy_pool(recognizer, batch=1)
+    cancelled = pool.submit(CROSS)
+    assert cancelled.cancel()
+    recognizer.open.set()
     pool.close()
-    assert gate.batches == [1]
+    assert recognizer.batches == [1]
 
 
-def test_one_that_cannot_be_read_does_not_take_its_neighbours_along(gate):
-    pool, _ = held_pool(gate, batch=8)
+def test_failed_jobs_do_not_affect_the_batch(recognizer):
+    pool, _ = busy_pool(recognizer, batch=8)
     good, unreadable, fault = (pool.submit(source) for source in (CROSS, b"none", "fault"))
-    gate.open.set()
+    recognizer.open.set()
     pool.close()
     assert good.result().recognition.tokens is not None
     with pytest.raises(PosformerError):
@@ -77,18 +79,27 @@ def test_one_that_cannot_be_read_does_not_take_its_neighbours_along(gate):
         fault.result()
 
 
-def test_a_full_server_says_when_to_come_again_and_loses_nothing(gate):
-    app = create_app(gate, Settings(workers=1, requests=3))
+def test_full_server_refuses_with_retry_after(recognizer):
+    app = create_app(recognizer, Settings(workers=1, requests=3))
     with TestClient(app) as client, ThreadPoolExecutor(8) as clients:
-        asked = [
+        requests = [
             clients.submit(client.post, "/api/strokes", json={"strokes": CROSS}) for _ in range(8)
         ]
-        refused = [one.result(30) for one in _first_done(asked, 5)]
-        gate.open.set()
-        answers = [one.result(30) for one in asked]
+        refused = [one.result(30) for one in _first_done(requests, 5)]
+        recognizer.open.set()
+        answers = [one.result(30) for one in requests]
     assert [answer.status_code for answer in refused] == [503] * 5
     assert all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
     assert sorted(answer.status_code for answer in answers) == [200] * 3 + [503] * 5
+
+
+def test_greedy_pool_refuses_several_results(recognizer):
+    recognizer.open.set()
+    pool, first = busy_pool(recognizer, batch=1, greedy=True)
+    with pytest.raises(ConfigError, match="top_k"):
+        pool.submit(CROSS, top_k=2)
+    pool.close()
+    assert len(first.result().recognition.readings) == 1
 
 
 def _first_done(futures, count):

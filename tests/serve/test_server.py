@@ -1,4 +1,4 @@
-"""The server as a process: it starts by one command, and stops without losing anything."""
+"""`posformer serve` as a process: start, errors and graceful shutdown."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
-from gate import Gate
+from blocked_recognizer import BlockedRecognizer
 from running import running
 
 from posformer.serve import Settings, create_app
@@ -18,14 +18,14 @@ from posformer.serve import Settings, create_app
 CROSS = {"strokes": [[[10, 10], [40, 50]], [[40, 10], [10, 50]]]}
 
 
-def command(*words) -> list[str]:
-    return [sys.executable, "-m", "posformer.cli", "serve", *map(str, words)]
+def command(*arguments) -> list[str]:
+    return [sys.executable, "-m", "posformer.cli", "serve", *map(str, arguments)]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such interrupt for another process")
-def test_one_command_serves_until_it_is_interrupted(tiny_folder):
-    words = command("--port", 0, "--model", tiny_folder, "--threads", 1)
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
+def test_serve_until_interrupted(tiny_folder):
+    arguments = command("--port", 0, "--model", tiny_folder, "--threads", 1)
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as server:
         try:
             address = str(server.stdout.readline()).split()[0]
             assert address.startswith("http://127.0.0.1:")
@@ -36,21 +36,21 @@ def test_one_command_serves_until_it_is_interrupted(tiny_folder):
         assert server.wait(30) == 0
 
 
-def test_a_port_that_is_taken_is_told_in_one_line(tiny_folder):
+def test_port_in_use_is_one_line(tiny_folder):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        words = command("--port", port, "--model", tiny_folder)
-        done = subprocess.run(words, capture_output=True, text=True)
+        arguments = command("--port", port, "--model", tiny_folder)
+        done = subprocess.run(arguments, capture_output=True, text=True)
     assert done.returncode == 2
     assert str(port) in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_stopping_finishes_what_was_accepted(tiny_recognizer):
-    gate = Gate(tiny_recognizer)
-    app = create_app(gate, Settings(workers=1, batch=1))
+def test_shutdown_finishes_accepted_requests(tiny_recognizer):
+    recognizer = BlockedRecognizer(tiny_recognizer)
+    app = create_app(recognizer, Settings(workers=1, batch=1))
     with running(app) as (address, server), ThreadPoolExecutor(3) as clients:
-        asked = [
+        requests = [
             clients.submit(httpx2.post, f"{address}api/strokes", json=CROSS, timeout=30)
             for _ in range(3)
         ]
@@ -58,5 +58,5 @@ def test_stopping_finishes_what_was_accepted(tiny_recognizer):
             threading.Event().wait(0.02)
         server.should_exit = True
         threading.Event().wait(0.3)
-        gate.open.set()
-        assert [one.result().status_code for one in asked] == [200] * 3
+        recognizer.open.set()
+        assert [one.result().status_code for one in requests] == [200] * 3

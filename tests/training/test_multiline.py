@@ -52,7 +52,7 @@ def test_a_set_trains_is_measured_and_is_read_whole(trained, multiline_set, tmp_
     runtime = load_runtime(trained, "pytorch")
     assert {"\\\\", "&"} | ENVIRONMENTS <= set(runtime.vocabulary.tokens)
 
-    greedy = DecodingOptions(beam=1, directions="forward", rescore=False, max_length=30)
+    greedy = DecodingOptions(greedy=True, max_length=30)
     examples = open_set(multiline_set, "lines", limit=4)
     found = list(predict(runtime, examples, greedy))
     scores = evaluate_pairs([one.truth for one in found], [one.prediction for one in found])

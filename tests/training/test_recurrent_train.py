@@ -9,8 +9,9 @@ import yaml
 
 from posformer.data import open_images
 from posformer.evaluation import evaluate_pairs
-from posformer.runtime import decode_images, load_runtime, search_options
+from posformer.runtime import decode_images, load_runtime
 from posformer.runtime.model_export import export_model
+from posformer.search import DecodingOptions
 from posformer.synthesis.synthesizer import open_synthesizer, write_set
 from posformer.training.trainer import train
 from posformer.training.training_config import TrainingConfig, load_config
@@ -57,7 +58,7 @@ def config_for(data: Path, folder: Path, *changes: str) -> TrainingConfig:
 def exprate(model: Path, data: Path) -> float:
     """What greedy decoding gives for the training images, in per cent."""
     runtime, images = load_runtime(model), open_images(data, "train")
-    options = search_options(runtime.config, greedy=True)
+    options = DecodingOptions(greedy=True)
     found = decode_images(runtime, [images.image(i) for i in range(len(images))], options)
     predictions = [runtime.vocabulary.decode(best[0].tokens) for best in found]
     return evaluate_pairs([example.tokens for example in images], predictions).exprate

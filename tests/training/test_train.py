@@ -20,7 +20,7 @@ from posformer.search import DecodingOptions
 from posformer.training.trainer import train
 from posformer.training.training_config import load_config
 
-GREEDY = DecodingOptions(beam=1, directions="forward", rescore=False)
+GREEDY = DecodingOptions(greedy=True)
 
 
 def exprate(model: Path, data: Path, options: DecodingOptions = GREEDY) -> float:
@@ -42,7 +42,9 @@ def test_a_tiny_model_overfits_and_does_so_again_when_resumed(
     early = exprate(tmp_path / "run" / "last.ckpt", own_set)
     train(load_config(tiny_config), tmp_path / "run", resume=True)
     assert exprate(tmp_path / "run" / "last.ckpt", own_set) == 100.0 > early
-    assert exprate(tmp_path / "run" / "last.ckpt", own_set, DecodingOptions(beam=3)) == 100.0
+    assert (
+        exprate(tmp_path / "run" / "last.ckpt", own_set, DecodingOptions(beam=3, scales=1)) == 100.0
+    )
     logs = sorted((tmp_path / "run" / "log").glob("*/metrics.csv"))
     assert len(logs) == 2  # one a start: nothing of the first is lost
     with logs[-1].open() as file:

@@ -1,4 +1,4 @@
-"""Many files through the recognizer: what is found, and how results are written."""
+"""Finds files for `posformer recognize`, recognizes them, and writes the results."""
 
 from __future__ import annotations
 
@@ -19,22 +19,16 @@ from posformer.errors import PosformerError
 
 if TYPE_CHECKING:
     from posformer.recognizer import Recognition, Recognizer
+    from posformer.search import DecodingOptions
 
-__all__ = [
-    "Format",
-    "Found",
-    "ResultWriter",
-    "find_files",
-    "open_output",
-    "recognize_files",
-]
+__all__ = ["Format", "NamedSource", "ResultWriter", "find_files", "open_output", "recognize_files"]
 
 STDIN = "-"
 _IMAGES = "bmp dib gif heic heif jpeg jpg pbm pdf pgm png ppm tif tiff webp"
 SUFFIXES = frozenset(f".{name}" for name in (*_IMAGES.split(), "inkml"))
 
 Format = Literal["text", "json", "csv"]
-Found = tuple[str, str | BinaryIO | PosformerError]  # what to call it, and what to read
+NamedSource = tuple[str, str | BinaryIO | PosformerError]  # name, and what to recognize
 
 
 def recognize_files(
@@ -42,34 +36,35 @@ def recognize_files(
     paths: Sequence[str],
     output: Path | None = None,
     format: Format = "text",
-    **search: Any,
+    options: DecodingOptions | None = None,
 ) -> int:
-    """Read files and folders, and write a result for each; failures go to stderr, a line each.
+    """Recognize files and folders and write one result per file; errors go to stderr.
 
     Args:
-        recognizer: what reads.
-        paths: see `find_files`.
-        output: a file to write; None for stdout.
-        format: see `ResultWriter`.
-        search: `top_k`, `beam`, `greedy`, `views` of `Recognizer.recognize`.
+        recognizer: A loaded model.
+        paths: See `find_files`.
+        output: The file to write; stdout if None.
+        format: See `ResultWriter`.
+        options: How to decode; the defaults if None.
 
     Returns:
-        How many could not be read.
+        The number of files that could not be read.
     """
     several = len(paths) > 1 or any(Path(path).is_dir() for path in paths)
+    top_k = options.top_k if options else 1
     failed = 0
-    with open_output(output) as stream, _progress(paths, several) as advance, _one_line_warnings():
-        writer = ResultWriter(stream, format, several, search.get("top_k", 1))
-        for path, result in _results(recognizer, find_files(paths), search):
+    with open_output(output) as stream, _progress(paths, several) as advance, _short_warnings():
+        writer = ResultWriter(stream, format, several, top_k)
+        for path, result in _recognize(recognizer, find_files(paths), options):
             writer.write(path, result)
-            _tell(path, result)
+            _report(path, result)
             failed += isinstance(result, PosformerError)
             advance()
     return failed
 
 
-def _results(
-    recognizer: Recognizer, found: Iterator[Found], search: dict[str, Any]
+def _recognize(
+    recognizer: Recognizer, found: Iterator[NamedSource], options: DecodingOptions | None
 ) -> Iterator[tuple[str, Recognition | PosformerError]]:
     names: deque[str] = deque()
 
@@ -78,40 +73,40 @@ def _results(
             names.append(name)
             yield source
 
-    for result in recognizer.attempt_many(sources(), **search):
+    for result in recognizer.attempt_many(sources(), options):
         yield names.popleft(), result
 
 
-def _tell(path: str, result: Recognition | PosformerError) -> None:
-    """Say on stderr what failed, and to a person also what should be looked at."""
+def _report(path: str, result: Recognition | PosformerError) -> None:
+    """Print errors to stderr and, on a terminal, results that need attention."""
     if isinstance(result, PosformerError):
-        _say(str(result) if str(result).startswith(path) else f"{path}: {result}")
+        _print(str(result) if str(result).startswith(path) else f"{path}: {result}")
     elif sys.stderr.isatty():
         if result.lines:
-            _say(f"{path}: read as {len(result.lines)} formulas below each other")
+            _print(f"{path}: split into {len(result.lines)} lines")
         if result.is_unsure:
-            _say(f"{path}: unsure (confidence {result.confidence:.2f})")
+            _print(f"{path}: unsure (confidence {result.confidence:.2f})")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(f"posformer: {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager
-def _one_line_warnings() -> Iterator[None]:
-    """Warnings about images in the form of all other messages."""
+def _short_warnings() -> Iterator[None]:
+    """Print image warnings like all other messages, in one line."""
     from posformer.image.loading import ImageWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ImageWarning)
-        warnings.showwarning = lambda message, *rest, **more: _say(str(message))
+        warnings.showwarning = lambda message, *_, **__: _print(str(message))
         yield
 
 
 @contextmanager
 def _progress(paths: Sequence[str], several: bool) -> Iterator[Callable[[], None]]:
-    """A bar on stderr where a person watches; gives what moves it on by one file."""
+    """Show a progress bar if stderr is a terminal; yield a function that advances it."""
     if not several or not sys.stderr.isatty():
         yield lambda: None
         return
@@ -120,7 +115,7 @@ def _progress(paths: Sequence[str], several: bool) -> Iterator[Callable[[], None
 
     count = sum(1 for _ in find_files(paths))
     columns = (BarColumn(None), MofNCompleteColumn(), TimeRemainingColumn())
-    # Where results go to the same screen they have to pass above the bar.
+    # Results that go to the same terminal must be printed above the bar.
     bar = Progress(
         *columns,
         console=Console(stderr=True),
@@ -132,30 +127,32 @@ def _progress(paths: Sequence[str], several: bool) -> Iterator[Callable[[], None
         yield lambda: bar.advance(task)
 
 
-def find_files(paths: Sequence[str]) -> Iterator[Found]:
-    """What to read: files as they are named, all images and InkML below folders, `-` for stdin.
+def find_files(paths: Sequence[str]) -> Iterator[NamedSource]:
+    """Yield the files to recognize.
 
-    What is named and not there is found all the same, so that reading it says why it fails.
+    Args:
+        paths: Files, which are yielded even if they do not exist; folders, whose images and InkML
+            files are yielded recursively, in sorted order; `-` for stdin.
     """
     for path in paths:
         if path == STDIN:
             yield path, sys.stdin.buffer
         elif Path(path).is_dir():
-            yield from _below(path)
+            yield from _walk(path)
         else:
             yield path, path
 
 
-def _below(folder: str) -> Iterator[Found]:
-    """Files below a folder, sorted; an error where there are none or a folder cannot be read."""
+def _walk(folder: str) -> Iterator[NamedSource]:
+    """Yield the files in a folder, and an error if it has none or cannot be read."""
     problems: list[OSError] = []
     empty = True
-    for place, folders, names in os.walk(folder, onerror=problems.append):
+    for parent, folders, names in os.walk(folder, onerror=problems.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
                 empty = False
-                yield (path := str(Path(place, name))), path
+                yield (path := str(Path(parent, name))), path
     for problem in problems:
         path = str(problem.filename)
         yield path, PosformerError(f"{path}: {problem.strerror}")
@@ -164,42 +161,42 @@ def _below(folder: str) -> Iterator[Found]:
 
 
 class ResultWriter:
-    """Writes results one by one, each complete before the next begins.
+    """Writes results one by one and flushes after each.
 
     Args:
-        stream: where to.
-        format: `text`: the LaTeX, behind its path where there are several; `json`: one object a
-            line; `csv`: a table with a header.
-        several: whether more than one path may come.
-        top_k: readings a result has at most.
+        stream: Text stream to write to.
+        format: `text`: LaTeX, preceded by the path and a tab if there are several paths; `json`:
+            one object per line; `csv`: a table with a header.
+        several: Whether there may be more than one path.
+        top_k: Maximum number of hypotheses per result.
     """
 
     def __init__(self, stream: TextIO, format: Format, several: bool, top_k: int) -> None:
         self._stream, self._format, self._several = stream, format, several
-        further = [f"{name}_{rank}" for rank in range(2, top_k + 1) for name in _READING]
-        self._columns = ["path", *_READING, "error", *further]
+        further = [f"{name}_{rank}" for rank in range(2, top_k + 1) for name in _FIELDS]
+        self._columns = ["path", *_FIELDS, "error", *further]
         if format == "csv":
-            self._row(self._columns)
+            self._write_csv(self._columns)
 
     def write(self, path: str, result: Recognition | PosformerError) -> None:
-        """Write one result, or what went wrong with it."""
+        """Write a result or an error."""
         if self._format == "json":
-            self._line(json.dumps(_record(path, result), ensure_ascii=False))
+            self._write_line(json.dumps(_record(path, result), ensure_ascii=False))
         elif self._format == "csv":
-            self._row(_cells(path, result, len(self._columns)))
+            self._write_csv(_cells(path, result, len(self._columns)))
         elif not isinstance(result, PosformerError):
             for reading in result.readings:
-                self._line(f"{path}\t{reading.latex}" if self._several else reading.latex)
+                self._write_line(f"{path}\t{reading.latex}" if self._several else reading.latex)
         self._stream.flush()
 
-    def _line(self, text: str) -> None:
+    def _write_line(self, text: str) -> None:
         self._stream.write(text + "\n")
 
-    def _row(self, cells: Sequence[Any]) -> None:
+    def _write_csv(self, cells: Sequence[Any]) -> None:
         csv.writer(self._stream, lineterminator="\n").writerow(cells)
 
 
-_READING = ("latex", "confidence")
+_FIELDS = ("latex", "confidence")
 
 
 def _record(path: str, result: Recognition | PosformerError) -> dict[str, Any]:
@@ -219,28 +216,28 @@ def _cells(path: str, result: Recognition | PosformerError, columns: int) -> lis
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[TextIO]:
-    """Stdout, or a file that appears under its name when it is complete.
+    """Open stdout, or a file that appears under its name when it is complete.
 
-    What is written when the user interrupts is kept; after any other failure the file that was
-    there before stays as it was.
+    An interrupt by the user keeps what has been written. After any other failure an existing
+    file is unchanged.
 
     Raises:
         PosformerError: If the file cannot be written.
     """
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="surrogateescape")  # names need not be valid text
+            sys.stdout.reconfigure(errors="surrogateescape")  # file names need not be valid text
         yield sys.stdout
         return
     with ExitStack() as stack:
         try:
-            stream = stack.enter_context(_file(path))
+            stream = stack.enter_context(_open_file(path))
         except OSError as error:
             raise PosformerError(f"{path}: {error.strerror or error}") from error
         yield stream
 
 
-def _file(path: Path) -> AbstractContextManager[TextIO]:
-    if path.exists() and not path.is_file():  # a device or a pipe has no name to take over
+def _open_file(path: Path) -> AbstractContextManager[TextIO]:
+    if path.exists() and not path.is_file():  # a device or a pipe cannot be replaced
         return path.open("w", encoding="utf-8", errors="surrogateescape", newline="")
     return atomic_file(path, keep_interrupted=True)

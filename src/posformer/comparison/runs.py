@@ -19,8 +19,8 @@ from posformer.evaluation.metrics import edit_distances
 from posformer.evaluation.predict import EvaluationSet, open_set, predict
 from posformer.evaluation.predictions import read_predictions, write_predictions
 from posformer.models.checkpoint import read_checkpoint
-from posformer.runtime.decoding import search_options
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
+from posformer.search import DecodingOptions
 from posformer.training.callbacks import say
 from posformer.training.trainer import train
 
@@ -182,7 +182,7 @@ def _predict(
 ) -> dict[str, Any]:
     """Write the predictions of a model; return its size, speed and training time."""
     runtime = PyTorchRuntime.load(model, threads)
-    options = search_options(runtime.config, benchmark.beam, greedy=benchmark.greedy)
+    options = DecodingOptions(beam=benchmark.beam, greedy=benchmark.greedy, scales=1)
     start = time.process_time()
     write_predictions(file, predict(runtime, examples, options))
     spent = time.process_time() - start

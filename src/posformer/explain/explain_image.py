@@ -14,8 +14,9 @@ from posformer.explain.forced_decoding import Direction, ForcedDecoding, force_d
 from posformer.latex import is_structure, normalize, to_latex
 from posformer.plotting import save_png
 from posformer.recognizer import prepare
-from posformer.runtime.decoding import DEFAULT_BEAM, DEFAULT_VIEWS, decode_images, search_options
+from posformer.runtime.decoding import decode_images
 from posformer.runtime.engine import load_runtime
+from posformer.search import DecodingOptions
 from posformer.templating import render_template
 
 __all__ = ["Explained", "Formula", "explain"]
@@ -56,7 +57,7 @@ def explain(
     against: _Path | None = None,
     latex: str | None = None,
     direction: Direction = "forward",
-    beam: int = DEFAULT_BEAM,
+    options: DecodingOptions | None = None,
     threads: int | None = None,
 ) -> Explained:
     """Write the attention maps of a model, or of two models side by side, into a folder.
@@ -68,7 +69,7 @@ def explain(
         against: Second model, which decodes the same tokens.
         latex: Expression to decode; None for what the first model recognizes.
         direction: Decoding direction.
-        beam: Beam width of the recognition.
+        options: How to decode; the defaults if None.
         threads: CPU threads; None for all cores.
 
     Raises:
@@ -84,7 +85,7 @@ def explain(
     folder = Path(output)
     formulas = []
     for number, formula in enumerate(images, start=1):
-        predictions = [one.recognize(formula, beam) for one in models]
+        predictions = [one.recognize(formula, options or DecodingOptions()) for one in models]
         tokens = predictions[0] if given is None else given
         if not tokens:
             raise PosformerError(f"{fspath(image)}: nothing recognized; set --latex")
@@ -114,8 +115,7 @@ class _Model:
         self.name = "bundled model" if path is None else Path(path).stem
         self.notes: list[str] = []
 
-    def recognize(self, formula: np.ndarray, beam: int) -> tuple[str, ...]:
-        options = search_options(self.runtime.config, beam, views=DEFAULT_VIEWS)
+    def recognize(self, formula: np.ndarray, options: DecodingOptions) -> tuple[str, ...]:
         ((best, *_),) = decode_images(self.runtime, [formula], options)
         return tuple(self.runtime.vocabulary.decode(best.tokens, skip_special=True))
 

@@ -1,7 +1,7 @@
-"""What runs a model for the search; PyTorch is imported only when a model needs it."""
+"""Runs a model for the search; PyTorch is imported only when a model needs it."""
 
 from posformer.runtime.calibration import Calibration, confidences, fit_calibration
-from posformer.runtime.decoding import decode_images, search_options
+from posformer.runtime.decoding import decode_images
 from posformer.runtime.engine import Engine, Runtime, load_runtime, model_path
 
 __all__ = [
@@ -13,5 +13,4 @@ __all__ = [
     "fit_calibration",
     "load_runtime",
     "model_path",
-    "search_options",
 ]

@@ -1,4 +1,4 @@
-"""How sure a reading is: from the scores of the search to the chance that it is right."""
+"""Confidence: from the scores of the search to the probability that a result is correct."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posformer.errors import ConfigError
 from posformer.models.model_config import from_dict
@@ -24,39 +25,40 @@ __all__ = [
     "save_calibration",
 ]
 
-_SMALLEST = 1e-6  # so that no reading is called impossible or certain
+_MIN_PROBABILITY = 1e-6  # no result is impossible or certain
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A logistic curve over what the search knows of a hypothesis, fitted on validation data.
+    """Logistic regression over the scores of a hypothesis, fitted on validation data.
 
-    The log-odds that a reading is right are bias + total · (log-probability of the whole
-    sequence) + mean · (the same for each token) + length · (logarithm of the number of tokens).
+    The log-odds that a hypothesis is correct are bias + total · (log-probability of the sequence)
+    + mean · (log-probability per token) + length · (logarithm of the number of tokens).
     """
 
     bias: float
     total: float
     mean: float
     length: float
-    count: int = 0  # readings it was fitted on
-    data: str = ""  # and where they came from
+    count: int = 0  # hypotheses it was fitted on
+    data: str = ""  # description of the validation data
 
-    def chances(self, hypotheses: Sequence[Hypothesis]) -> np.ndarray:
-        """The chance of each hypothesis by itself, float64 (hypotheses,)."""
+    def probabilities(self, hypotheses: Sequence[Hypothesis]) -> NDArray[np.float64]:
+        """Return the probability that each hypothesis is correct, float64 (hypotheses,)."""
         weights = np.array([self.bias, self.total, self.mean, self.length])
-        return np.clip(_logistic(_features(hypotheses) @ weights), _SMALLEST, 1 - _SMALLEST)
+        probabilities = _logistic(_features(hypotheses) @ weights)
+        return np.clip(probabilities, _MIN_PROBABILITY, 1 - _MIN_PROBABILITY)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for the `calibration` entry of a model folder's info."""
+        """Return plain values, for the `calibration` entry of a model folder's info."""
         return asdict(self)
 
     @classmethod
     def from_info(cls, info: Mapping[str, Any]) -> Calibration | None:
-        """The calibration that a model comes with; None if it comes with none.
+        """Return the calibration in the info of a model, or None if there is none.
 
         Raises:
-            ConfigError: If what is there is no calibration.
+            ConfigError: If the entry is not a calibration.
         """
         stored = info.get("calibration")
         if stored is None:
@@ -70,10 +72,14 @@ class Calibration:
 def confidences(
     hypotheses: Sequence[Hypothesis], calibration: Calibration | None
 ) -> tuple[float, ...]:
-    """How sure the readings of one image are, best first.
+    """Return the confidence of each hypothesis of one image.
 
-    Calibrated, these are chances to be right: at most one reading is, so they never grow down the
-    list and sum to at most 1. Uncalibrated, each is the mean probability of its tokens.
+    With a calibration these are probabilities of being correct. At most one hypothesis is correct,
+    so they never increase and sum to at most 1. Without, each is the mean token probability.
+
+    Args:
+        hypotheses: Hypotheses of one image, best first.
+        calibration: The calibration of the model, if any.
     """
     if not hypotheses:
         return ()
@@ -81,75 +87,78 @@ def confidences(
         means = [_mean_log_probability(hypothesis) for hypothesis in hypotheses]
         return tuple(float(np.exp(min(mean, 0.0))) for mean in means)
     found: list[float] = []
-    for chance in calibration.chances(hypotheses).tolist():
+    for probability in calibration.probabilities(hypotheses).tolist():
         left = 1.0 - sum(found)
-        found.append(max(min(chance, left, *found[-1:]), 0.0))
+        found.append(max(min(probability, left, *found[-1:]), 0.0))
     return tuple(found)
 
 
 def fit_calibration(
-    hypotheses: Sequence[Hypothesis], correct: Sequence[bool] | np.ndarray, data: str = ""
+    hypotheses: Sequence[Hypothesis], correct: Sequence[bool] | NDArray[np.bool_], data: str = ""
 ) -> Calibration:
-    """Fit the curve to readings of which it is known whether they are right.
+    """Fit a calibration.
 
     Args:
-        hypotheses: the best hypothesis of each image, found with the settings that will be used.
-        correct: whether it is the truth.
-        data: what is said of where the images came from.
+        hypotheses: The best hypothesis of each image, found with the options used in production.
+        correct: Whether each of them is correct, bool (hypotheses,).
+        data: Description of the images.
+
+    Raises:
+        ConfigError: If all hypotheses are correct, or none.
     """
     outcomes = np.asarray(correct, np.float64)
     if len(outcomes) != len(hypotheses) or len(set(outcomes.tolist())) < 2:
-        raise ConfigError("calibration needs readings of both kinds, right and wrong")
+        raise ConfigError("calibration needs both correct and wrong results")
     features = _features(hypotheses)
-    # Newton's method on standardised features; a little ridge keeps it finite when the readings
-    # can be told apart perfectly.
-    centre, spread = features.mean(0), features.std(0)
-    centre[0], spread[0] = 0.0, 1.0
-    spread[spread == 0] = 1.0
-    scaled = (features - centre) / spread
+    # Newton's method on standardized features. A small ridge keeps the weights finite when the
+    # classes are separable.
+    mean, deviation = features.mean(0), features.std(0)
+    mean[0], deviation[0] = 0.0, 1.0
+    deviation[deviation == 0] = 1.0
+    scaled = (features - mean) / deviation
     ridge = np.diag([0.0, 1.0, 1.0, 1.0])
     weights = np.zeros(features.shape[1])
     for _ in range(50):
-        chances = _logistic(scaled @ weights)
-        slope = scaled.T @ (chances - outcomes) + ridge @ weights
-        spread_of_outcome = np.maximum(chances * (1 - chances), 1e-9)
-        move = np.linalg.solve((scaled.T * spread_of_outcome) @ scaled + ridge, slope)
-        weights -= move
-        if np.abs(move).max() < 1e-8:
+        probabilities = _logistic(scaled @ weights)
+        gradient = scaled.T @ (probabilities - outcomes) + ridge @ weights
+        variance = np.maximum(probabilities * (1 - probabilities), 1e-9)
+        step = np.linalg.solve((scaled.T * variance) @ scaled + ridge, gradient)
+        weights -= step
+        if np.abs(step).max() < 1e-8:
             break
-    weights[1:] /= spread[1:]
-    weights[0] -= weights[1:] @ centre[1:]
-    bias, total, mean, length = weights.tolist()
-    return Calibration(bias, total, mean, length, len(outcomes), data)
+    weights[1:] /= deviation[1:]
+    weights[0] -= weights[1:] @ mean[1:]
+    bias, total, per_token, length = weights.tolist()
+    return Calibration(bias, total, per_token, length, len(outcomes), data)
 
 
 def cross_validate(
     hypotheses: Sequence[Hypothesis],
-    correct: Sequence[bool] | np.ndarray,
+    correct: Sequence[bool] | NDArray[np.bool_],
     folds: int = 10,
     seed: int = 0,
-) -> np.ndarray:
-    """How sure a curve is of readings that it was not fitted on, float64 (readings,).
+) -> NDArray[np.float64]:
+    """Return cross-validated confidences, float64 (hypotheses,).
 
     Args:
-        hypotheses: see `fit_calibration`.
-        correct: likewise.
-        folds: parts; the curve for each is fitted on all others.
-        seed: of how readings are sharded out to them.
+        hypotheses: See `fit_calibration`.
+        correct: See `fit_calibration`.
+        folds: Number of folds; each is predicted by a calibration fitted on the others.
+        seed: Random seed of the assignment to folds.
     """
     outcomes = np.asarray(correct, bool)
     fold = np.random.default_rng(seed).permutation(len(outcomes)) % folds
     found = np.empty(len(outcomes))
     for number in range(min(folds, len(outcomes))):
-        held = fold == number
-        rest = [hypotheses[place] for place in np.flatnonzero(~held).tolist()]
-        curve = fit_calibration(rest, outcomes[~held])
-        found[held] = curve.chances([hypotheses[place] for place in np.flatnonzero(held).tolist()])
+        test = fold == number
+        train_set = [hypotheses[index] for index in np.flatnonzero(~test).tolist()]
+        test_set = [hypotheses[index] for index in np.flatnonzero(test).tolist()]
+        found[test] = fit_calibration(train_set, outcomes[~test]).probabilities(test_set)
     return found
 
 
 def save_calibration(path: str | os.PathLike[str], calibration: Calibration) -> ModelFolder:
-    """Store a calibration in a model folder; all else in it stays as it is."""
+    """Store a calibration in a model folder and leave everything else unchanged."""
     folder = open_folder(path)
     files = {name: folder.file(name) for name in folder.checksums if name != VOCABULARY}
     info = {**folder.info, "calibration": calibration.to_dict()}
@@ -158,26 +167,34 @@ def save_calibration(path: str | os.PathLike[str], calibration: Calibration) -> 
 
 @dataclass(frozen=True)
 class Reliability:
-    """How often readings of like confidence are right."""
+    """A reliability curve: accuracy by confidence."""
 
-    bounds: tuple[float, ...]  # of the bins; one more than there are bins
-    counts: tuple[int, ...]
-    confidence: tuple[float, ...]  # mean in each bin; NaN where it is empty
-    accuracy: tuple[float, ...]
-    error: float  # mean gap between the two over all readings
+    bounds: tuple[float, ...]  # edges of the bins, one more than there are bins
+    counts: tuple[int, ...]  # results per bin
+    confidence: tuple[float, ...]  # mean per bin; NaN if it is empty
+    accuracy: tuple[float, ...]  # mean per bin; NaN if it is empty
+    error: float  # expected calibration error
 
 
 def measure_reliability(
-    confidence: Sequence[float] | np.ndarray, correct: Sequence[bool] | np.ndarray, bins: int = 10
+    confidence: Sequence[float] | NDArray[np.float64],
+    correct: Sequence[bool] | NDArray[np.bool_],
+    bins: int = 10,
 ) -> Reliability:
-    """The reliability curve, and the expected calibration error."""
+    """Return the reliability curve and the expected calibration error.
+
+    Args:
+        confidence: Confidence of each result, float (results,).
+        correct: Whether each result is correct, bool (results,).
+        bins: Number of bins of equal width.
+    """
     sure, right = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
     bounds = np.linspace(0, 1, bins + 1)
-    place = np.clip(np.digitize(sure, bounds) - 1, 0, bins - 1)
-    counts = np.bincount(place, minlength=bins)
+    index = np.clip(np.digitize(sure, bounds) - 1, 0, bins - 1)
+    counts = np.bincount(index, minlength=bins)
     with np.errstate(invalid="ignore"):
-        mean = np.bincount(place, sure, bins) / counts
-        rate = np.bincount(place, right, bins) / counts
+        mean = np.bincount(index, sure, bins) / counts
+        rate = np.bincount(index, right, bins) / counts
     gap = np.nansum(np.abs(mean - rate) * counts) / max(len(sure), 1)
     return Reliability(
         tuple(bounds.tolist()),
@@ -188,18 +205,18 @@ def measure_reliability(
     )
 
 
-def _logistic(odds: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-np.clip(odds, -50, 50)))
+def _logistic(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 1.0 / (1.0 + np.exp(-np.clip(log_odds, -50, 50)))
 
 
 def _mean_log_probability(hypothesis: Hypothesis) -> float:
-    """Of a token, over the directions that scored the hypothesis."""
+    """Return the log-probability per token, averaged over the directions."""
     known = [score for score in (hypothesis.forward, hypothesis.backward) if score is not None]
     return float(np.mean(known)) if known else hypothesis.score
 
 
-def _features(hypotheses: Sequence[Hypothesis]) -> np.ndarray:
-    """float64 (hypotheses, 4): 1, log-probability, mean log-probability, log of the length."""
+def _features(hypotheses: Sequence[Hypothesis]) -> NDArray[np.float64]:
+    """Return float64 (hypotheses, 4): 1, total and mean log-probability, log of the length."""
     lengths = np.array([len(hypothesis.tokens) + 1 for hypothesis in hypotheses], np.float64)
     means = np.array([_mean_log_probability(hypothesis) for hypothesis in hypotheses])
     return np.stack([np.ones_like(means), means * lengths, means, np.log(lengths)], axis=1)

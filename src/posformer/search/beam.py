@@ -1,217 +1,229 @@
-"""Beam search over the lanes of many images at once.
+"""Beam search for a batch of images, in one or both directions at once.
 
-A lane is one direction of one image: its beams compete with each other and with no others.
-All lanes take a step together, as rows of one call of the network.
+Every direction of every image is a search of its own: its beams compete only with each other.
+All searches advance together, with one decoder call per step.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posformer.search.decoding_options import DecodingOptions
 from posformer.search.step_model import State, StepModel
 
-__all__ = ["Direction", "Finished", "decode"]
+__all__ = ["Direction", "FinishedHypothesis", "beam_search"]
+
+_Floats = NDArray[np.float64]
+_Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Direction:
-    """One way of reading: where it starts and where it ends."""
+    """Left to right or right to left."""
 
     start: int  # token before the first
-    end: int  # token behind the last
-    reverse: bool  # whether tokens come in the reverse of reading order
+    end: int  # token after the last
+    reverse: bool  # whether tokens are decoded in the reverse of reading order
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A hypothesis that reached its end in one direction."""
+class FinishedHypothesis:
+    """A hypothesis that reached its end token in one direction."""
 
     tokens: tuple[int, ...]  # in reading order
     score: float
 
 
 @dataclass(frozen=True)
-class _Front:
-    """The open beams of all lanes that are not done."""
+class _Frontier:
+    """The open beams of all unfinished searches."""
 
-    images: np.ndarray  # int64 (images,), their numbers in the model
-    directions: np.ndarray  # int64 (images, lanes), which direction a lane goes
-    sums: np.ndarray  # float64 (images, lanes, beams), -inf where there is no beam
-    tokens: np.ndarray  # int64 (images, lanes, beams, 1 + length), start token first
+    images: _Integers  # (batch,), indices of the images in the model
+    directions: _Integers  # (batch, directions), indices of the directions
+    totals: _Floats  # (batch, directions, beams), sums of log-probabilities; -inf: no beam
+    tokens: _Integers  # (batch, directions, beams, 1 + length), start token first
 
 
 @dataclass(frozen=True)
 class _Candidates:
-    """The best continuations of each lane, best first; all (images, lanes, candidates)."""
+    """The best continuations of each search, best first; all (batch, directions, candidates)."""
 
-    sums: np.ndarray
-    parents: np.ndarray  # beam of the lane that is continued
-    tokens: np.ndarray  # by which token
-    ended: np.ndarray  # whether that word is the end
+    totals: _Floats
+    parents: _Integers  # index of the beam that is continued
+    tokens: _Integers  # the token that is appended
+    ended: NDArray[np.bool_]  # whether that is the end token
 
 
-class _Pools:
-    """The best finished hypotheses of every image and direction, `size` of each at most."""
+class _Finished:
+    """The best finished hypotheses of every image and direction, at most `size` of each."""
 
-    def __init__(self, images: int, directions: int, size: int) -> None:
+    def __init__(self, batch: int, directions: int, size: int) -> None:
         self.size = size
-        self.worst = np.full((images, directions), -np.inf)  # -inf until a pool is full
-        self.lists: list[list[list[Finished]]] = [
-            [[] for _ in range(directions)] for _ in range(images)
+        self.worst = np.full((batch, directions), -np.inf)  # -inf until there are `size`
+        self.hypotheses: list[list[list[FinishedHypothesis]]] = [
+            [[] for _ in range(directions)] for _ in range(batch)
         ]
 
-    def add(self, image: int, direction: int, hypothesis: Finished) -> None:
-        """Take a hypothesis in if it is among the best."""
+    def add(self, image: int, direction: int, hypothesis: FinishedHypothesis) -> None:
+        """Keep a hypothesis if it is among the best."""
         if hypothesis.score <= self.worst[image, direction]:
             return
-        pool = self.lists[image][direction]
-        pool.append(hypothesis)
-        pool.sort(key=lambda item: -item.score)
-        del pool[self.size :]
-        if len(pool) == self.size:
-            self.worst[image, direction] = pool[-1].score
+        best = self.hypotheses[image][direction]
+        best.append(hypothesis)
+        best.sort(key=lambda item: -item.score)
+        del best[self.size :]
+        if len(best) == self.size:
+            self.worst[image, direction] = best[-1].score
 
 
-def decode(
+def beam_search(
     model: StepModel[State],
     options: DecodingOptions,
     directions: Sequence[Direction],
-    images: int,
+    batch: int,
     pad: int,
-) -> list[list[list[Finished]]]:
+) -> list[list[list[FinishedHypothesis]]]:
     """Find the best hypotheses of every image in every direction.
 
     Args:
-        model: the network, with its images encoded.
-        options: how to search.
-        directions: the ways to read.
-        images: how many images the model holds.
-        pad: token that is never chosen.
+        model: The decoder, with its images encoded.
+        options: Resolved options, see `DecodingOptions.resolve`.
+        directions: The directions to search in.
+        batch: Number of images in the model.
+        pad: Padding token, which is never chosen.
 
     Returns:
-        For every image and direction the finished hypotheses, best first.
+        For every image and direction, the finished hypotheses, best first.
     """
     starts = np.array([direction.start for direction in directions])
     ends = np.array([direction.end for direction in directions])
-    pools = _Pools(images, len(directions), options.finished or options.beam)
-    front = _Front(
-        images=np.arange(images),
-        directions=np.tile(np.arange(len(directions)), (images, 1)),
-        sums=np.zeros((images, len(directions), 1)),
-        tokens=np.tile(starts[:, None, None], (images, 1, 1, 1)),
+    finished = _Finished(batch, len(directions), options.finished or options.beam)
+    frontier = _Frontier(
+        images=np.arange(batch),
+        directions=np.tile(np.arange(len(directions)), (batch, 1)),
+        totals=np.zeros((batch, len(directions), 1)),
+        tokens=np.tile(starts[:, None, None], (batch, 1, 1, 1)),
     )
     state = model.start()
     for length in range(options.max_length + 1):
-        last = front.tokens[..., -1].reshape(len(front.images), -1, 1)
+        last = frontier.tokens[..., -1].reshape(len(frontier.images), -1, 1)
         output, state = model.step(last, state)
-        totals = _totals(front, output, starts, pad)
+        totals = _extend(frontier, output, starts, pad)
         if length == options.max_length:
-            totals = _only_end(totals, ends[front.directions])
-        candidates = _best(totals, 2 * options.beam, ends[front.directions])
-        _store(pools, front, candidates, directions, options)
-        front, kept, rows = _advance(front, candidates, pools, options)
-        if len(kept) == 0:
+            totals = _force_end(totals, ends[frontier.directions])
+        candidates = _best_candidates(totals, 2 * options.beam, ends[frontier.directions])
+        _collect_finished(finished, frontier, candidates, directions, options)
+        frontier, images, beams = _advance(frontier, candidates, finished, options)
+        if len(images) == 0:
             break
-        if not _is_identity(rows, last.shape):
-            state = model.select(state, kept, rows)
-    return pools.lists
+        if not _is_identity(beams, last.shape):
+            state = model.select(state, images, beams)
+    return finished.hypotheses
 
 
-def _totals(front: _Front, output: np.ndarray, starts: np.ndarray, pad: int) -> np.ndarray:
-    """Sums of all continuations, (images, lanes, beams, words)."""
-    totals = front.sums[..., None] + output.reshape(*front.sums.shape, output.shape[-1])
+def _extend(
+    frontier: _Frontier, output: NDArray[np.float32], starts: _Integers, pad: int
+) -> _Floats:
+    """Return the totals of all continuations, (batch, directions, beams, vocab_size)."""
+    totals: _Floats = frontier.totals[..., None] + output.reshape(
+        *frontier.totals.shape, output.shape[-1]
+    )
     totals[..., pad] = -np.inf
-    image, lane = np.indices(front.directions.shape)
-    totals[image, lane, :, starts[front.directions]] = -np.inf
+    image, direction = np.indices(frontier.directions.shape)
+    totals[image, direction, :, starts[frontier.directions]] = -np.inf
     return totals
 
 
-def _only_end(totals: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Forbid everything but the end, so that the longest hypotheses are finished ones too."""
-    image, lane = np.indices(ends.shape)
-    closed = np.full_like(totals, -np.inf)
-    closed[image, lane, :, ends] = totals[image, lane, :, ends]
-    return closed
+def _force_end(totals: _Floats, ends: _Integers) -> _Floats:
+    """Forbid every token but the end, so that the longest hypotheses finish too."""
+    image, direction = np.indices(ends.shape)
+    forced = np.full_like(totals, -np.inf)
+    forced[image, direction, :, ends] = totals[image, direction, :, ends]
+    return forced
 
 
-def _best(totals: np.ndarray, count: int, ends: np.ndarray) -> _Candidates:
-    """The best continuations of each lane in order; of equal ones the first beam and word."""
-    images, lanes, beams, words = totals.shape
-    flat = totals.reshape(images, lanes, beams * words)
-    image, lane = np.ogrid[:images, :lanes, :1][:2]
+def _best_candidates(totals: _Floats, count: int, ends: _Integers) -> _Candidates:
+    """Return the best continuations; ties go to the first beam and the smallest token."""
+    batch, directions, beams, vocab_size = totals.shape
+    flat = totals.reshape(batch, directions, beams * vocab_size)
+    image, direction = np.ogrid[:batch, :directions, :1][:2]
     if count < flat.shape[-1]:
-        places = np.argpartition(-flat, count - 1, axis=-1)[..., :count]
-        places.sort(axis=-1)
+        chosen = np.argpartition(-flat, count - 1, axis=-1)[..., :count]
+        chosen.sort(axis=-1)
     else:
-        places = np.broadcast_to(np.arange(flat.shape[-1]), flat.shape)
-    order = np.argsort(-flat[image, lane, places], axis=-1, kind="stable")
-    places = places[image, lane, order]
-    parents, chosen = np.divmod(places, words)
-    return _Candidates(flat[image, lane, places], parents, chosen, chosen == ends[..., None])
+        chosen = np.broadcast_to(np.arange(flat.shape[-1]), flat.shape)
+    order = np.argsort(-flat[image, direction, chosen], axis=-1, kind="stable")
+    chosen = chosen[image, direction, order]
+    parents, tokens = np.divmod(chosen, vocab_size)
+    return _Candidates(flat[image, direction, chosen], parents, tokens, tokens == ends[..., None])
 
 
-def _store(
-    pools: _Pools,
-    front: _Front,
+def _collect_finished(
+    finished: _Finished,
+    frontier: _Frontier,
     candidates: _Candidates,
     directions: Sequence[Direction],
     options: DecodingOptions,
 ) -> None:
-    """Put the candidates that ended into their pools.
+    """Store the candidates that ended.
 
-    Only the first `beam` of a lane count: an end that would not have been kept as an open beam
-    is no better a hypothesis for being an end.
+    Only the first `beam` candidates of a search count: an ended candidate is stored only if it
+    would have survived as an open beam.
     """
-    length = front.tokens.shape[-1] - 1
-    sums = candidates.sums[..., : options.beam]
-    scores = sums / (length + 1) ** options.length_power
-    worst = pools.worst[front.images[:, None], front.directions]
+    length = frontier.tokens.shape[-1] - 1
+    totals = candidates.totals[..., : options.beam]
+    scores = totals / (length + 1) ** options.length_power
+    worst = finished.worst[frontier.images[:, None], frontier.directions]
     stored = candidates.ended[..., : options.beam] & (scores > worst[..., None])
-    for place, lane, rank in zip(*np.nonzero(stored), strict=True):
-        direction = front.directions[place, lane]
-        words = front.tokens[place, lane, candidates.parents[place, lane, rank], 1:].tolist()
+    for image, search, rank in zip(*np.nonzero(stored), strict=True):
+        direction = frontier.directions[image, search]
+        parent = candidates.parents[image, search, rank]
+        tokens = frontier.tokens[image, search, parent, 1:].tolist()
         if directions[direction].reverse:
-            words.reverse()
-        hypothesis = Finished(tuple(words), float(scores[place, lane, rank]))
-        pools.add(front.images[place], direction, hypothesis)
+            tokens.reverse()
+        hypothesis = FinishedHypothesis(tuple(tokens), float(scores[image, search, rank]))
+        finished.add(frontier.images[image], direction, hypothesis)
 
 
 def _advance(
-    front: _Front, candidates: _Candidates, pools: _Pools, options: DecodingOptions
-) -> tuple[_Front, np.ndarray, np.ndarray]:
-    """Make the candidates that did not end the new beams; lanes and images that are done leave.
+    frontier: _Frontier, candidates: _Candidates, finished: _Finished, options: DecodingOptions
+) -> tuple[_Frontier, _Integers, _Integers]:
+    """Make the open candidates the new beams, and drop the searches and images that are done.
 
     Returns:
-        The new front, and what of the model's state it needs: images int64 (kept,) and rows
-        int64 (kept, lanes * beams).
+        The new frontier, and the part of the decoder state that it needs: images int64
+        (new batch,) and beams int64 (new batch, directions * beams).
     """
-    sums = np.where(candidates.ended, -np.inf, candidates.sums)
-    length = front.tokens.shape[-1]
+    totals = np.where(candidates.ended, -np.inf, candidates.totals)
+    length = frontier.tokens.shape[-1]
     horizon = length if options.stopping == "likely" else options.max_length + 1
-    reachable = sums.max(axis=-1) / horizon**options.length_power
-    done = reachable <= pools.worst[front.images[:, None], front.directions]
-    sums[done] = -np.inf
+    reachable = totals.max(axis=-1) / horizon**options.length_power
+    done = reachable <= finished.worst[frontier.images[:, None], frontier.directions]
+    totals[done] = -np.inf
 
-    kept = np.flatnonzero(~done.all(axis=1))
-    lanes = np.argsort(done[kept], axis=1, kind="stable")
-    lanes = lanes[:, : (~done[kept]).sum(axis=1).max(initial=0)]
-    image, lane = kept[:, None, None], lanes[..., None]
-    order = np.argsort(candidates.ended[kept[:, None], lanes], axis=-1, kind="stable")
+    images = np.flatnonzero(~done.all(axis=1))
+    # Unfinished searches come first, so that the axis can be cut to the largest number of them.
+    searches = np.argsort(done[images], axis=1, kind="stable")
+    searches = searches[:, : (~done[images]).sum(axis=1).max(initial=0)]
+    image, search = images[:, None, None], searches[..., None]
+    order = np.argsort(candidates.ended[images[:, None], searches], axis=-1, kind="stable")
     order = order[..., : options.beam]
-    parents = candidates.parents[image, lane, order]
-    words = candidates.tokens[image, lane, order]
-    new = _Front(
-        images=front.images[kept],
-        directions=front.directions[kept[:, None], lanes],
-        sums=sums[image, lane, order],
-        tokens=np.concatenate([front.tokens[image, lane, parents], words[..., None]], axis=-1),
+    parents = candidates.parents[image, search, order]
+    tokens = candidates.tokens[image, search, order]
+    new = _Frontier(
+        images=frontier.images[images],
+        directions=frontier.directions[images[:, None], searches],
+        totals=totals[image, search, order],
+        tokens=np.concatenate(
+            [frontier.tokens[image, search, parents], tokens[..., None]], axis=-1
+        ),
     )
-    rows = lane * front.sums.shape[-1] + parents
-    return new, kept, rows.reshape(len(kept), lanes.shape[1] * rows.shape[2])
+    beams = search * frontier.totals.shape[-1] + parents
+    return new, images, beams.reshape(len(images), searches.shape[1] * beams.shape[2])
 
 
-def _is_identity(rows: np.ndarray, shape: tuple[int, ...]) -> bool:
-    """Whether a selection changes nothing, so that the state need not be copied."""
-    return rows.shape == shape[:2] and bool((rows == np.arange(shape[1])).all())
+def _is_identity(beams: _Integers, shape: tuple[int, ...]) -> bool:
+    """Return whether a selection changes nothing, so that the state need not be copied."""
+    return beams.shape == shape[:2] and bool((beams == np.arange(shape[1])).all())

@@ -1,19 +1,21 @@
-"""Search in both directions and all views, and what each thinks of the others' hypotheses."""
+"""Search in both directions and at several scales, with every hypothesis scored by all of them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from posformer.search.beam import Direction, Finished, decode
+from posformer.search.beam import Direction, FinishedHypothesis, beam_search
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
-from posformer.search.greedy import greedy
+from posformer.search.greedy import greedy_search
 from posformer.search.step_model import State, StepModel
 
 __all__ = ["search"]
 
-# tokens -> score float64 (views, directions), NaN where it is unknown
-Scores = dict[tuple[int, ...], np.ndarray]
+_Tokens = tuple[int, ...]
+# For each sequence its scores, float64 (scales, 2 directions), NaN where unknown.
+_Scores = dict[_Tokens, NDArray[np.float64]]
 
 
 def search(
@@ -21,134 +23,140 @@ def search(
     options: DecodingOptions,
     sos: int,
     eos: int,
-    images: int,
+    batch: int,
     pad: int = 0,
     is_well_formed: Callable[[tuple[int, ...]], bool] | None = None,
 ) -> list[list[Hypothesis]]:
     """Find the best token sequences of every expression.
 
-    From left to right a sequence starts behind `sos` and ends with `eos`, from right to left the
-    other way round. Each view of an expression is searched by itself; what was found in any of
-    them is judged in all.
+    Left to right, a sequence starts with `sos` and ends with `eos`; right to left it is the other
+    way round. Each scale of an expression is searched separately; the hypotheses of all scales
+    are then scored at every scale.
 
     Args:
-        model: the network, with its images encoded.
-        options: how to search.
-        sos: start token.
-        eos: end token.
-        images: how many images the model holds: `views` of each expression.
-        pad: token that is never chosen.
-        is_well_formed: whether a sequence is valid; those that are not rank behind all that
-            are. Greedy search finds but one in a view, and gives the one that scores best.
+        model: The decoder, with its images encoded.
+        options: How to search.
+        sos: Start token.
+        eos: End token.
+        batch: Number of images in the model: `scales` consecutive images per expression.
+        pad: Padding token, which is never chosen.
+        is_well_formed: Tells whether a sequence is valid; invalid ones rank after all valid ones.
+            Greedy search has one hypothesis and ignores it.
 
     Returns:
-        For every expression up to `top_k` distinct sequences, best first.
+        For every expression, up to `top_k` distinct hypotheses, best first.
     """
-    if images == 0:
+    if batch == 0:
         return []
-    starts = range(0, images, options.views)
-    if options.is_greedy:
-        seen = greedy(model, sos, eos, images, pad, options.max_length, options.length_power)
-        views = (seen[start : start + options.views] for start in starts)
-        return [[max(found, key=lambda hypothesis: hypothesis.score)] for found in views]
+    options = options.resolve()
+    if options.greedy:
+        best = greedy_search(model, sos, eos, batch, pad, options.max_length, options.length_power)
+        return [[hypothesis] for hypothesis in best]
     directions = (Direction(sos, eos, reverse=False), Direction(eos, sos, reverse=True))
     searched = directions if options.directions == "both" else directions[:1]
-    pools = decode(model, options, searched, images, pad)
-    found = [_merge(pools[start : start + options.views]) for start in starts]
-    sound = [
+    finished = beam_search(model, options, searched, batch, pad)
+    expressions = [
+        _merge(finished[first : first + options.scales])
+        for first in range(0, batch, options.scales)
+    ]
+    well_formed = [
         {tokens for tokens in scores if not is_well_formed or is_well_formed(tokens)}
-        for scores in found
+        for scores in expressions
     ]
     if options.rescore:
-        found = [
-            _contenders(scores, meant, options.top_k)
-            for scores, meant in zip(found, sound, strict=True)
+        expressions = [
+            _contenders(scores, valid, options.top_k)
+            for scores, valid in zip(expressions, well_formed, strict=True)
         ]
-        _rescore(model, found, directions, options)
-    return [_rank(scores, meant, options) for scores, meant in zip(found, sound, strict=True)]
+        _rescore(model, expressions, directions, options)
+    return [
+        _rank(scores, valid, options)
+        for scores, valid in zip(expressions, well_formed, strict=True)
+    ]
 
 
-def _merge(pools: list[list[list[Finished]]]) -> Scores:
-    """Join what the views and directions found of one expression; each has its own score."""
-    scores: Scores = {}
-    for view, directions in enumerate(pools):
-        for direction, pool in enumerate(directions):
-            for hypothesis in pool:
-                table = scores.setdefault(hypothesis.tokens, np.full((len(pools), 2), np.nan))
-                table[view, direction] = hypothesis.score
+def _merge(finished: Sequence[Sequence[Sequence[FinishedHypothesis]]]) -> _Scores:
+    """Merge the hypotheses of all scales and directions of one expression."""
+    scores: _Scores = {}
+    for scale, directions in enumerate(finished):
+        for direction, hypotheses in enumerate(directions):
+            for hypothesis in hypotheses:
+                table = scores.setdefault(hypothesis.tokens, np.full((len(finished), 2), np.nan))
+                table[scale, direction] = hypothesis.score
     return scores
 
 
-def _contenders(scores: Scores, sound: set[tuple[int, ...]], top_k: int) -> Scores:
-    """Leave out what cannot come among the best, since an unknown score is at most zero.
+def _contenders(scores: _Scores, well_formed: set[_Tokens], top_k: int) -> _Scores:
+    """Drop the sequences that cannot be among the `top_k` best.
 
-    The sequences that every view found in both directions need no rescoring and set the mark to
-    reach.
+    An unknown score is at most zero. Sequences whose scores are all known therefore set a bound
+    that the others must be able to reach.
     """
-    if len(sound) < top_k:
+    if len(well_formed) < top_k:
         return scores
-    scores = {tokens: table for tokens, table in scores.items() if tokens in sound}
+    scores = {tokens: table for tokens, table in scores.items() if tokens in well_formed}
     known = sorted(float(table.sum()) for table in scores.values() if not np.isnan(table).any())
-    mark = known[-top_k] if len(known) >= top_k else -math.inf
-    return {tokens: table for tokens, table in scores.items() if np.nansum(table) >= mark}
+    bound = known[-top_k] if len(known) >= top_k else -math.inf
+    return {tokens: table for tokens, table in scores.items() if np.nansum(table) >= bound}
 
 
 def _rescore(
     model: StepModel[State],
-    found: list[Scores],
+    expressions: Sequence[_Scores],
     directions: tuple[Direction, Direction],
     options: DecodingOptions,
 ) -> None:
-    """Fill in the unknown scores with one call of the network for all images."""
-    views = options.views
+    """Fill in the unknown scores with one decoder call for the batch."""
+    scales = options.scales
     missing = [
-        (expression * views + view, tokens, direction, table)
-        for expression, scores in enumerate(found)
-        for view in range(views)
+        (expression * scales + scale, tokens, direction, table)
+        for expression, scores in enumerate(expressions)
+        for scale in range(scales)
         for tokens, table in scores.items()
-        for direction in np.flatnonzero(np.isnan(table[view]))
+        for direction in np.flatnonzero(np.isnan(table[scale]))
     ]
     if not missing:
         return
-    images, rows = _rows([image for image, *_ in missing])
+    images, beams = _assign_beams([image for image, *_ in missing])
     steps = 1 + max(len(tokens) for _, tokens, *_ in missing)
-    # What stands behind a sequence is never looked at: any token will do as padding.
+    # The decoder is causal: any token will do as padding after a sequence.
     sequences = np.full(
-        (len(found) * views, rows.max() + 1, steps + 1), directions[0].end, np.int64
+        (len(expressions) * scales, beams.max() + 1, steps + 1), directions[0].end, np.int64
     )
     counted = np.zeros((*sequences.shape[:2], steps), dtype=bool)
-    for image, row, (_, tokens, number, _) in zip(images, rows, missing, strict=True):
-        way = directions[number]
-        sequence = (way.start, *(reversed(tokens) if way.reverse else tokens), way.end)
-        sequences[image, row, : len(sequence)] = sequence
-        counted[image, row, : len(sequence) - 1] = True
+    for image, beam, (_, tokens, number, _) in zip(images, beams, missing, strict=True):
+        direction = directions[number]
+        ordered = reversed(tokens) if direction.reverse else tokens
+        sequence = (direction.start, *ordered, direction.end)
+        sequences[image, beam, : len(sequence)] = sequence
+        counted[image, beam, : len(sequence) - 1] = True
     output, _ = model.step(sequences[..., :-1], model.start())
-    gains = np.take_along_axis(output, sequences[..., 1:, None], axis=-1)[..., 0]
-    sums = np.where(counted, gains, 0.0).sum(axis=-1, dtype=np.float64)
-    means = sums / np.maximum(counted.sum(axis=-1), 1) ** options.length_power
-    for image, row, (_, _, number, table) in zip(images, rows, missing, strict=True):
-        table[image % views, number] = means[image, row]
+    log_probabilities = np.take_along_axis(output, sequences[..., 1:, None], axis=-1)[..., 0]
+    totals = np.where(counted, log_probabilities, 0.0).sum(axis=-1, dtype=np.float64)
+    scores = totals / np.maximum(counted.sum(axis=-1), 1) ** options.length_power
+    for image, beam, (_, _, number, table) in zip(images, beams, missing, strict=True):
+        table[image % scales, number] = scores[image, beam]
 
 
-def _rows(images: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Give each entry of a sorted list of images the next free row of its image."""
-    numbers = np.array(images)
-    first = np.searchsorted(numbers, numbers, side="left")
-    return numbers, np.arange(len(numbers)) - first
+def _assign_beams(images: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give each entry of a sorted list of images the next free beam of its image."""
+    indices = np.array(images)
+    first = np.searchsorted(indices, indices, side="left")
+    return indices, np.arange(len(indices)) - first
 
 
-def _rank(
-    scores: Scores, sound: set[tuple[int, ...]], options: DecodingOptions
-) -> list[Hypothesis]:
-    """The best sequences of one expression, sound ones first; of equal ones the smaller tokens."""
+def _rank(scores: _Scores, well_formed: set[_Tokens], options: DecodingOptions) -> list[Hypothesis]:
+    """Return the best sequences of one expression, valid ones first; ties go by token ids."""
     ranked = []
     for tokens, table in scores.items():
         forward, backward = table.mean(axis=0)
         score = forward + backward if options.rescore else np.nanmax(table)
-        ranked.append(Hypothesis(tokens, float(score), _known(forward), _known(backward)))
-    ranked.sort(key=lambda one: (one.tokens not in sound, -one.score, one.tokens))
+        ranked.append(
+            Hypothesis(tokens, float(score), _none_if_nan(forward), _none_if_nan(backward))
+        )
+    ranked.sort(key=lambda one: (one.tokens not in well_formed, -one.score, one.tokens))
     return ranked[: options.top_k]
 
 
-def _known(score: float) -> float | None:
+def _none_if_nan(score: float) -> float | None:
     return None if math.isnan(score) else float(score)

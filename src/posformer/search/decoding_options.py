@@ -1,60 +1,123 @@
-"""What to search for, and what is found."""
+"""Options of the search, and its result."""
 
-from dataclasses import dataclass
-from typing import Literal
+from __future__ import annotations
 
-__all__ = ["DecodingOptions", "Hypothesis"]
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from posformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["SCALE_FACTORS", "DecodingKeywords", "DecodingOptions", "Directions", "Hypothesis"]
+
+Directions = Literal["both", "forward"]
+
+SCALE_FACTORS = (1.0, 1.1, 0.9)  # image sizes of multi-scale decoding, in the order of use
+_MIN_FINISHED = 3
 
 
 @dataclass(frozen=True)
 class DecodingOptions:
-    """How wide, how long and in which directions to search.
+    """How to decode an image.
 
-    The score of a hypothesis in one direction is the sum of its log-probabilities, end included,
-    over (tokens + 1) ** length_power: the mean log-probability when the power is 1.
+    The score of a hypothesis in one direction is the sum of its log-probabilities, end token
+    included, divided by (tokens + 1) ** length_power.
+
+    Raises:
+        ConfigError: If a value is out of range, or `greedy` is combined with `top_k` > 1.
     """
 
-    beam: int = 10  # open hypotheses for each image and direction
-    directions: Literal["both", "forward"] = "both"  # in which hypotheses are looked for
-    max_length: int = 200  # tokens of the longest hypothesis, start and end not counted
-    length_power: float = 1.0  # 0 compares sums, 1 compares means
-    rescore: bool = True  # add the score that the other direction gives
-    top_k: int = 1  # hypotheses returned for each image
-    finished: int | None = None  # hypotheses a direction keeps, and has before it stops; None: beam
-    views: int = 1  # images of the model, one behind the other, that show the same expression
-    # "likely" stops when the best open beam scores, as it stands, no better than the worst kept
-    # hypothesis; "certain" only when it could not even by certain words up to max_length.
+    beam: int = 3  # beam width per image, scale and direction; at least `top_k` is used
+    scales: int = 2  # image scales (test-time augmentation), 1 to 3; 1 when greedy
+    greedy: bool = False  # take the best token at each step, left to right, at one scale
+    top_k: int = 1  # hypotheses returned per expression, best first
+    directions: Directions = "both"  # a model trained in one direction always uses "forward"
+    rescore: bool = True  # score each hypothesis in both directions; bidirectional models only
+    max_length: int = 200  # maximum number of tokens, start and end excluded
+    length_power: float = 1.0  # 0 ranks by the sum of log-probabilities, 1 by their mean
+    finished: int | None = None  # finished hypotheses that end a search; None: max(3, top_k)
+    # "likely" ends a search when no open beam scores better than the worst finished hypothesis;
+    # "certain" only when none could, even with certain tokens up to max_length.
     stopping: Literal["likely", "certain"] = "likely"
 
     def __post_init__(self) -> None:
-        for name in ("beam", "max_length", "top_k", "finished", "views"):
+        for name in ("beam", "scales", "top_k", "max_length", "finished"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
-        if self.length_power < 0:
-            raise ValueError(f"length_power must not be negative, not {self.length_power}")
+            if name == "finished" and value is None:
+                continue
+            if not isinstance(value, Integral) or value < 1:
+                raise ConfigError(f"{name} must be an integer of at least 1, not {value!r}")
+        if self.scales > len(SCALE_FACTORS):
+            raise ConfigError(f"scales must be at most {len(SCALE_FACTORS)}, not {self.scales}")
+        if self.greedy and self.top_k > 1:
+            raise ConfigError(f"greedy decoding has one result: top_k must be 1, not {self.top_k}")
+        if not self.length_power >= 0:
+            raise ConfigError(f"length_power must be at least 0, not {self.length_power}")
         if self.directions not in ("both", "forward"):
-            raise ValueError(f"directions must be both or forward, not {self.directions!r}")
+            raise ConfigError(f"directions must be 'both' or 'forward', not {self.directions!r}")
         if self.stopping not in ("likely", "certain"):
-            raise ValueError(f"stopping must be likely or certain, not {self.stopping!r}")
+            raise ConfigError(f"stopping must be 'likely' or 'certain', not {self.stopping!r}")
 
-    @property
-    def is_greedy(self) -> bool:
-        """Whether the best word at every step is all that is asked for."""
-        return (
-            self.beam == 1
-            and self.directions == "forward"
-            and not self.rescore
-            and self.stopping == "likely"
-            and self.finished in (None, 1)
-        )
+    def resolve(self, model_directions: Directions = "both") -> DecodingOptions:
+        """Return the options with every dependent value filled in.
+
+        Args:
+            model_directions: Directions that the model was trained in.
+        """
+        if self.greedy:
+            return replace(self, beam=1, scales=1, directions="forward", rescore=False, finished=1)
+        beam = max(self.beam, self.top_k)
+        # Waiting for as many finished hypotheses as there are beams is slow and finds little more.
+        finished = self.finished or min(beam, max(_MIN_FINISHED, self.top_k))
+        if model_directions == "forward":
+            return replace(self, beam=beam, finished=finished, directions="forward", rescore=False)
+        return replace(self, beam=beam, finished=finished)
+
+    @classmethod
+    def override(
+        cls, options: DecodingOptions | None, **changes: Unpack[DecodingKeywords]
+    ) -> DecodingOptions:
+        """Return the options with some fields changed.
+
+        Args:
+            options: The options to start from; the defaults if None.
+            **changes: Fields to change; `views` is a deprecated name of `scales`.
+        """
+        if options is not None and not isinstance(options, DecodingOptions):
+            kind = type(options).__name__
+            raise ConfigError(f"options must be a DecodingOptions, not {kind}")
+        if "views" in changes:
+            warnings.warn("views is now called scales", DeprecationWarning, stacklevel=2)
+            changes["scales"] = changes.pop("views")
+        fields: dict[str, Any] = {**changes}
+        return replace(options or cls(), **fields)
+
+
+class DecodingKeywords(TypedDict, total=False):
+    """Keyword arguments that override single fields of `DecodingOptions`."""
+
+    beam: int
+    scales: int
+    greedy: bool
+    top_k: int
+    directions: Directions
+    rescore: bool
+    max_length: int
+    length_power: float
+    finished: int | None
+    stopping: Literal["likely", "certain"]
+    views: int
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A token sequence that a search found."""
+    """A token sequence found by the search."""
 
     tokens: tuple[int, ...]  # in reading order, without start and end
-    score: float  # what hypotheses are ranked by; higher is better
-    forward: float | None  # score from left to right, mean of the views; None when not computed
-    backward: float | None  # likewise from right to left
+    score: float  # hypotheses are ranked by this; higher is better
+    forward: float | None  # left-to-right score, mean over the scales; None if not computed
+    backward: float | None  # right-to-left score, likewise

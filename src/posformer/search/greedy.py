@@ -1,63 +1,63 @@
-"""The best word at every step."""
+"""Greedy search: the best token at each step."""
 
 import numpy as np
 
 from posformer.search.decoding_options import Hypothesis
 from posformer.search.step_model import State, StepModel
 
-__all__ = ["greedy"]
+__all__ = ["greedy_search"]
 
 
-def greedy(
+def greedy_search(
     model: StepModel[State],
     sos: int,
     eos: int,
-    images: int,
+    batch: int,
     pad: int = 0,
     max_length: int = 200,
     length_power: float = 1.0,
 ) -> list[Hypothesis]:
-    """Decode every image from left to right with the best word at each step.
+    """Decode every image from left to right with the best token at each step.
 
     Args:
-        model: the network, with its images encoded.
-        sos: token before the first.
-        eos: token behind the last.
-        images: how many images the model holds.
-        pad: token that is never chosen.
-        max_length: tokens behind which the end is forced.
-        length_power: exponent of the length that the sum of log-probabilities is divided by.
+        model: The decoder, with its images encoded.
+        sos: Start token.
+        eos: End token.
+        batch: Number of images in the model.
+        pad: Padding token, which is never chosen.
+        max_length: Number of tokens after which the end is forced.
+        length_power: See `DecodingOptions.length_power`.
 
     Returns:
-        One hypothesis for each image.
+        One hypothesis per image.
     """
-    if images == 0:
+    if batch == 0:
         return []
-    words = np.full((images, max_length + 1), eos, dtype=np.int64)
-    sums = np.zeros(images)
-    lengths = np.zeros(images, dtype=np.int64)
-    open_images = np.arange(images)
-    last = np.full(images, sos, dtype=np.int64)
+    tokens = np.full((batch, max_length + 1), eos, dtype=np.int64)
+    totals = np.zeros(batch)
+    lengths = np.zeros(batch, dtype=np.int64)
+    active = np.arange(batch)
+    last = np.full(batch, sos, dtype=np.int64)
     state = model.start()
     for length in range(max_length + 1):
         output, state = model.step(last[:, None, None], state)
-        output = output[:, 0, 0].copy()
+        log_probabilities = output[:, 0, 0].copy()
         if length == max_length:
-            last = np.full(len(open_images), eos, dtype=np.int64)
+            last = np.full(len(active), eos, dtype=np.int64)
         else:
-            output[:, [pad, sos]] = -np.inf
-            last = output.argmax(axis=1)
-        words[open_images, length] = last
-        sums[open_images] += output[np.arange(len(last)), last]
-        lengths[open_images] = length
-        going = np.flatnonzero(last != eos)
-        if len(going) == 0:
+            log_probabilities[:, [pad, sos]] = -np.inf
+            last = log_probabilities.argmax(axis=1)
+        tokens[active, length] = last
+        totals[active] += log_probabilities[np.arange(len(last)), last]
+        lengths[active] = length
+        unfinished = np.flatnonzero(last != eos)
+        if len(unfinished) == 0:
             break
-        if len(going) < len(last):
-            state = model.select(state, going, np.zeros((len(going), 1), dtype=np.int64))
-            open_images, last = open_images[going], last[going]
-    scores = sums / (lengths + 1.0) ** length_power
+        if len(unfinished) < len(last):
+            state = model.select(state, unfinished, np.zeros((len(unfinished), 1), dtype=np.int64))
+            active, last = active[unfinished], last[unfinished]
+    scores = totals / (lengths + 1.0) ** length_power
     return [
-        Hypothesis(tuple(row[:length].tolist()), float(score), float(score), None)
-        for row, length, score in zip(words, lengths, scores, strict=True)
+        Hypothesis(tuple(sequence[:length].tolist()), float(score), float(score), None)
+        for sequence, length, score in zip(tokens, lengths, scores, strict=True)
     ]

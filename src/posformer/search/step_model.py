@@ -1,8 +1,9 @@
-"""What a network must offer to be searched."""
+"""The interface between the search and a decoder."""
 
 from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["State", "StepModel"]
 
@@ -10,32 +11,33 @@ State = TypeVar("State")
 
 
 class StepModel(Protocol[State]):
-    """A decoder over encoded images that goes on from a state, one or more tokens at a time.
+    """A decoder over a batch of encoded images that advances by one or more tokens per call.
 
-    Rows are hypotheses, laid out as (images, rows): the rows of an image share its keys and
-    values. One set of weights decodes both ways; only the first token tells the direction.
+    All beams of an image share its encoder features. The same weights decode in both directions:
+    only the first token tells the direction.
     """
 
     def start(self) -> State:
-        """The state before the first token, for all encoded images, without rows."""
+        """Return the state before the first token of every image."""
 
-    def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
-        """Feed tokens and read the distribution of what follows each of them.
+    def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
+        """Return the distribution of the token that follows each given token.
 
         Args:
-            tokens: int64 (images, rows, steps); steps is 1 while decoding, and a whole
-                sequence when hypotheses are rescored.
-            state: what came before these tokens.
+            tokens: int64 (batch, beams, steps); one step while decoding, full sequences when
+                hypotheses are rescored.
+            state: The state before these tokens.
 
         Returns:
-            Log-probabilities float32 (images, rows, steps, words) and the state behind them.
+            Log-probabilities, float32 (batch, beams, steps, vocab_size), and the state after
+            these tokens.
         """
 
-    def select(self, state: State, images: np.ndarray, rows: np.ndarray) -> State:
-        """Keep some images, and some rows of each.
+    def select(self, state: State, images: NDArray[np.int64], beams: NDArray[np.int64]) -> State:
+        """Return the state of some images and, for each, of some beams.
 
         Args:
-            state: a state with rows.
-            images: int64 (kept,), numbers of the images that stay.
-            rows: int64 (kept, new rows), for each of them the rows that stay; repeats allowed.
+            state: A state returned by `step`.
+            images: int64 (new batch,), batch indices of the images to keep.
+            beams: int64 (new batch, new beams), beam indices to keep; repeats are allowed.
         """

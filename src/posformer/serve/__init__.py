@@ -1,8 +1,8 @@
-"""The web page and the HTTP interface."""
+"""The web page and the HTTP API."""
 
 from posformer.serve.app import create_app
-from posformer.serve.server import names_of, serve
+from posformer.serve.server import allowed_hosts, serve
 from posformer.serve.settings import Settings
 from posformer.serve.worker_pool import WorkerPool
 
-__all__ = ["Settings", "WorkerPool", "create_app", "names_of", "serve"]
+__all__ = ["Settings", "WorkerPool", "allowed_hosts", "create_app", "serve"]

@@ -1,4 +1,4 @@
-"""The application: what is answered at which address."""
+"""The web application: routes and error handling."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from posformer import __version__
 from posformer.errors import PosformerError
 from posformer.ink import read_inkml
 from posformer.recognizer import Recognizer, Source, is_inkml
-from posformer.serve.middleware import HEADERS, Guard
+from posformer.serve.middleware import HEADERS, RequestGuard
 from posformer.serve.page import page_routes
 from posformer.serve.schemas import (
     Answer,
@@ -35,29 +35,32 @@ __all__ = ["create_app"]
 
 _LOG = logging.getLogger("posformer.serve")
 
-_REFUSALS: dict[int | str, dict[str, Any]] = {
+_ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": Failure, "description": "The request is malformed."},
-    408: {"model": Failure, "description": "It took too long."},
-    413: {"model": Failure, "description": "The request is too long."},
-    415: {"model": Failure, "description": "The content type is another one."},
-    422: {"model": Failure, "description": "It cannot be read, or nothing is written there."},
+    408: {"model": Failure, "description": "The time limit was exceeded."},
+    413: {"model": Failure, "description": "The request is too large."},
+    415: {"model": Failure, "description": "The content type is wrong."},
+    422: {
+        "model": Failure,
+        "description": "The input cannot be read or contains no ink, or a field is invalid.",
+    },
     503: {
         "model": Failure,
-        "description": "Too many requests at once.",
+        "description": "Too many open requests.",
         "headers": {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}},
     },
 }
 
 
 def create_app(recognizer: Recognizer, settings: Settings | None = None) -> FastAPI:
-    """The page and the interface, for any ASGI server.
+    """Return the page and the API as an ASGI application.
 
     Args:
-        recognizer: what reads.
-        settings: limits; the usual ones if None.
+        recognizer: The recognizer.
+        settings: Limits and options; the defaults if None.
     """
     settings = settings or Settings()
-    pool = WorkerPool(recognizer, settings.workers, settings.batch, settings.beam, settings.views)
+    pool = WorkerPool(recognizer, settings.workers, settings.batch, settings.options)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -66,17 +69,17 @@ def create_app(recognizer: Recognizer, settings: Settings | None = None) -> Fast
 
     app = FastAPI(
         title="posformer",
-        summary="Reads handwritten mathematics and writes LaTeX.",
+        summary="Recognizes handwritten mathematics and writes LaTeX.",
         version=__version__,
         lifespan=lifespan,
         openapi_url="/api/openapi.json",
-        # The usual pages for it load scripts from elsewhere; /docs is our own.
+        # The default pages load scripts from other hosts; /docs is a page of this package.
         docs_url=None,
         redoc_url=None,
         routes=page_routes(),
     )
-    app.include_router(_Interface(recognizer, pool, settings).router)
-    app.add_middleware(Guard, settings=settings, patience=lambda: pool.patience)
+    app.include_router(_Api(recognizer, pool, settings).router)
+    app.add_middleware(RequestGuard, settings=settings, retry_after=lambda: pool.retry_after)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -84,15 +87,15 @@ def create_app(recognizer: Recognizer, settings: Settings | None = None) -> Fast
             allow_methods=["GET", "POST"],
             allow_headers=["Content-Type"],
         )
-    app.add_exception_handler(HTTPException, _tell_refusal)
-    app.add_exception_handler(RequestValidationError, _tell_mistake)
-    app.add_exception_handler(PosformerError, _tell_unreadable)
-    app.add_exception_handler(Exception, _tell_fault)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(PosformerError, _input_error)
+    app.add_exception_handler(Exception, _internal_error)
     return app
 
 
-class _Interface:
-    """What the addresses under /api do."""
+class _Api:
+    """The routes under /api."""
 
     def __init__(self, recognizer: Recognizer, pool: WorkerPool, settings: Settings) -> None:
         self._recognizer = recognizer
@@ -100,25 +103,23 @@ class _Interface:
         self._settings = settings
         self.router = APIRouter(prefix="/api")
         self._add_recognition()
-        self._add_knowledge()
+        self._add_descriptions()
 
     def _add_recognition(self) -> None:
-        most = self._settings.top_k
+        max_top_k = self._settings.top_k
         top_k_type = Annotated[
-            int, Query(ge=1, le=most, description="How many readings, the best included.")
+            int, Query(ge=1, le=max_top_k, description="Number of results, the best included.")
         ]
-        explain_type = Annotated[
-            bool, Query(description="Also tell where the model looked for each symbol.")
-        ]
+        explain_type = Annotated[bool, Query(description="Add the attention map of each symbol.")]
 
         async def recognize(
             file: UploadFile,
             top_k: top_k_type = 1,
             explain: explain_type = False,
         ) -> Answer:
-            """Read an image (PNG, JPEG, WebP, GIF, BMP, TIFF, PPM) or InkML."""
+            """Recognize an image (PNG, JPEG, WebP, GIF, BMP, TIFF, PPM) or InkML."""
             name = file.filename or "-"
-            source = await asyncio.to_thread(self._opened, await file.read(), name)
+            source = await asyncio.to_thread(self._open, await file.read(), name)
             return await self._answer(name, source, top_k, explain)
 
         async def strokes(
@@ -126,34 +127,34 @@ class _Interface:
             top_k: top_k_type = 1,
             explain: explain_type = False,
         ) -> Answer:
-            """Read strokes of a pen."""
+            """Recognize pen strokes."""
             self._check_strokes(ink.strokes)
             return await self._answer("strokes", ink.strokes, top_k, explain)
 
-        for address, answer in (("/recognize", recognize), ("/strokes", strokes)):
+        for path, endpoint in (("/recognize", recognize), ("/strokes", strokes)):
             self.router.add_api_route(
-                address,
-                answer,
+                path,
+                endpoint,
                 methods=["POST"],
-                responses=_REFUSALS,
+                responses=_ERRORS,
                 response_model=Answer,
                 response_model_exclude_none=True,
             )
 
-    def _add_knowledge(self) -> None:
-        def latex(given: Latex) -> Expression:
-            """Typeset an expression as MathML, and draw its position forest."""
-            most = self._settings.latex_characters
-            if len(given.latex) > most:
-                raise HTTPException(413, f"the LaTeX is longer than {most} characters")
-            return Expression.of(given.latex)
+    def _add_descriptions(self) -> None:
+        def latex(request: Latex) -> Expression:
+            """Convert LaTeX to MathML and a position forest."""
+            limit = self._settings.latex_characters
+            if len(request.latex) > limit:
+                raise HTTPException(413, f"the LaTeX is longer than {limit} characters")
+            return Expression.of(request.latex)
 
         def health() -> Health:
-            """Whether the server works, and how busy it is."""
+            """Report the status of the server."""
             return Health(status="ok", version=__version__, waiting=self._pool.waiting)
 
         def model() -> Model:
-            """What reads: its words, and what is known of it."""
+            """Describe the model: its vocabulary and metadata."""
             runtime = self._recognizer.runtime
             return Model(
                 architecture=runtime.config.name,
@@ -163,12 +164,12 @@ class _Interface:
                 about=runtime.info,
             )
 
-        self.router.add_api_route("/latex", latex, methods=["POST"], responses=_REFUSALS)
+        self.router.add_api_route("/latex", latex, methods=["POST"], responses=_ERRORS)
         self.router.add_api_route("/health", health)
         self.router.add_api_route("/model", model)
 
-    def _opened(self, content: bytes, name: str) -> Source:
-        """What was uploaded: an image as it is, InkML as strokes, so that their limits hold."""
+    def _open(self, content: bytes, name: str) -> Source:
+        """Return an uploaded image unchanged, and InkML as strokes to check their limits."""
         if not is_inkml(content):
             return content
         strokes = read_inkml(content, name).strokes
@@ -189,29 +190,29 @@ class _Interface:
             outcome = await asyncio.wait_for(future, self._settings.seconds)
         except asyncio.TimeoutError:
             raise HTTPException(
-                408, f"not read within {self._settings.seconds:g} seconds"
+                408, f"not recognized within {self._settings.seconds:g} seconds"
             ) from None
         milliseconds = (perf_counter() - start) * 1000
         return Answer.of(path, outcome.recognition, outcome.explanation, milliseconds)
 
 
-def _tell_refusal(_: Request, error: Exception) -> JSONResponse:
+def _http_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
-def _tell_mistake(_: Request, error: Exception) -> JSONResponse:
+def _validation_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    # Where it is: "strokes 3 1", without the part of the request it was looked for in.
-    place = " ".join(str(step) for step in first["loc"][1:]) or str(first["loc"][0])
-    return JSONResponse({"error": f"{place}: {first['msg']}"}, 422)
+    # "strokes 3 1", without the part of the request ("body", "query") if there is more.
+    location = " ".join(str(step) for step in first["loc"][1:]) or str(first["loc"][0])
+    return JSONResponse({"error": f"{location}: {first['msg']}"}, 422)
 
 
-def _tell_unreadable(_: Request, error: Exception) -> JSONResponse:
+def _input_error(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"error": str(error)}, 422)
 
 
-def _tell_fault(_: Request, error: Exception) -> JSONResponse:
+def _internal_error(_: Request, error: Exception) -> JSONResponse:
     _LOG.error("a request failed", exc_info=error)
-    return JSONResponse({"error": "something went wrong here"}, 500, HEADERS)
+    return JSONResponse({"error": "internal server error"}, 500, HEADERS)

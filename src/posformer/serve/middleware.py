@@ -1,4 +1,4 @@
-"""Refuses what is too much before it is read, and puts the same headers on every answer."""
+"""Refuses requests that exceed a limit, and adds security headers to every answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from posformer.serve.settings import Settings
 
-__all__ = ["HEADERS", "Guard"]
+__all__ = ["HEADERS", "RequestGuard"]
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -33,29 +33,29 @@ _EXPECTED_TYPES = {
 }
 
 
-class Guard:
-    """ASGI middleware; requests that bring something count until they are answered.
+class RequestGuard:
+    """ASGI middleware that checks host, content type, size and the number of open requests.
 
     Args:
-        app: what answers.
-        settings: limits.
-        patience: tells after how many seconds to come again.
+        app: The application.
+        settings: Limits.
+        retry_after: Returns the value of the `Retry-After` header, in seconds.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, patience: Callable[[], int]) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, retry_after: Callable[[], int]) -> None:
         self._app = app
         self._settings = settings
-        self._patience = patience
+        self._retry_after = retry_after
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or refuses it."""
+        """Answer a request or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         send = _with_headers(send)
         if self._settings.hosts and _host(scope) not in self._settings.hosts:
-            await _error(421, "this server goes by another name")(scope, receive, send)
+            await _error(421, "this server does not answer to this host name")(scope, receive, send)
             return
         if scope["method"] != "POST" or scope["path"] not in _EXPECTED_TYPES:
             await self._app(scope, receive, send)
@@ -77,17 +77,17 @@ class Guard:
         if given != expected:
             return _error(415, f"the content type must be {expected}")
         if length.isdecimal() and int(length) > self._settings.body_bytes:
-            return _error(413, self._too_long())
+            return _error(413, self._too_large())
         if self._open >= self._settings.requests:
-            wait = {"Retry-After": str(self._patience())}
+            wait = {"Retry-After": str(self._retry_after())}
             return _error(503, "too many requests at once; try again soon", wait)
         return None
 
-    def _too_long(self) -> str:
-        return f"the request is longer than {self._settings.body_bytes} bytes"
+    def _too_large(self) -> str:
+        return f"the request is larger than {self._settings.body_bytes} bytes"
 
     def _bounded(self, receive: Receive) -> Receive:
-        """The same body, with an error where it grows too long or does not arrive in time."""
+        """Wrap `receive` to raise an error if the body is too large or arrives too late."""
         deadline = monotonic() + self._settings.seconds
         received = 0
         complete = False
@@ -104,14 +104,14 @@ class Guard:
             received += len(message.get("body", b""))
             complete = not message.get("more_body", False)
             if received > self._settings.body_bytes:
-                raise HTTPException(413, self._too_long())
+                raise HTTPException(413, self._too_large())
             return message
 
         return bounded
 
 
 def _host(scope: Scope) -> str:
-    """The name that a request asks for, without the port and the brackets of IPv6."""
+    """Return the requested host name, without the port and the brackets of IPv6."""
     try:
         return urlsplit(f"//{Headers(scope=scope).get('host', '')}").hostname or ""
     except ValueError:

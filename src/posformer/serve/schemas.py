@@ -1,4 +1,4 @@
-"""What the interface takes in and gives out."""
+"""Requests and responses of the API."""
 
 from typing import Annotated, Any
 
@@ -16,36 +16,36 @@ Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=8)]
 
 
-class _Given(BaseModel):
+class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Strokes(_Given):
-    """Ink: strokes of points, y down, in any unit."""
+class Strokes(_Request):
+    """Pen strokes: lists of points, y down, in any unit."""
 
     strokes: list[list[Point]] = Field(
-        description="Each point has x and y; numbers behind them, such as pressure, are ignored.",
+        description="Each point has x and y; further numbers, such as pressure, are ignored.",
         examples=[[[[10, 10], [40, 50]], [[40, 10], [10, 50]]]],
     )
 
 
-class Latex(_Given):
+class Latex(_Request):
     """An expression in LaTeX."""
 
     latex: str = Field(examples=[r"x^2+\frac{1}{2}"])
 
 
 class Failure(BaseModel):
-    """What went wrong, in words."""
+    """An error message."""
 
     error: str
 
 
 class Reading(BaseModel):
-    """One way to read what is written."""
+    """One hypothesis for the input."""
 
     latex: str
-    confidence: float = Field(description="Chance that it is right in every token, 0 to 1.")
+    confidence: float = Field(description="Probability that every token is correct, 0 to 1.")
 
 
 class TokenAttention(BaseModel):
@@ -65,13 +65,13 @@ class Explanation(BaseModel):
 
 
 class Answer(Reading):
-    """What is written."""
+    """The result of recognition."""
 
-    path: str = Field(description="What the request called it.")
-    alternatives: list[Reading] = Field(description="The next best readings, best first.")
+    path: str = Field(description="File name of the upload, or `strokes`.")
+    alternatives: list[Reading] = Field(description="The next best hypotheses, best first.")
     mathml: str
-    milliseconds: float = Field(description="From request to answer, waiting included.")
-    unsure: bool = Field(description="Whether the reading is more likely wrong than right.")
+    milliseconds: float = Field(description="Time from request to answer, waiting included.")
+    unsure: bool = Field(description="Whether the result is more likely wrong than right.")
     explanation: list[Explanation] | None = Field(
         None, description="Attention maps of each formula, if requested."
     )
@@ -84,7 +84,7 @@ class Answer(Reading):
         explanation: tuple[Explanation, ...] | None,
         milliseconds: float,
     ) -> "Answer":
-        """An answer in values of JSON."""
+        """Return the answer for a recognition."""
         return cls(
             path=path,
             **recognition.to_dict(),
@@ -95,8 +95,8 @@ class Answer(Reading):
         )
 
 
-class Place(BaseModel):
-    """Where a token stands in the position forest."""
+class ForestToken(BaseModel):
+    """The position of a token in the position forest."""
 
     token: str
     identifier: str
@@ -105,17 +105,17 @@ class Place(BaseModel):
 
 
 class Expression(BaseModel):
-    """An expression, typeset and taken apart."""
+    """An expression as MathML and as a position forest."""
 
     latex: str
     mathml: str
-    forest: list[Place]
-    trees: str = Field(description="The position forest drawn as text.")
-    problem: str | None = Field(None, description="What is wrong with the LaTeX, in words.")
+    forest: list[ForestToken]
+    trees: str = Field(description="The position forest as text.")
+    problem: str | None = Field(None, description="What is wrong with the LaTeX.")
 
     @classmethod
     def of(cls, latex: str) -> "Expression":
-        """What there is to tell of LaTeX that somebody typed."""
+        """Return the answer for LaTeX that may be malformed."""
         problem = None
         try:
             forest = encode_forest(normalize(latex, reorder_scripts=False))
@@ -125,25 +125,25 @@ class Expression(BaseModel):
         return cls(
             latex=latex,
             mathml=to_mathml(latex),
-            forest=[Place.model_validate(record) for record in forest_records(forest)],
+            forest=[ForestToken.model_validate(record) for record in forest_records(forest)],
             trees=draw_forest(forest) if forest.tokens else "",
             problem=problem,
         )
 
 
 class Health(BaseModel):
-    """Whether the server works, and how busy it is."""
+    """Status of the server."""
 
     status: str
     version: str
-    waiting: int = Field(description="Requests that no worker has taken yet.")
+    waiting: int = Field(description="Number of queued requests.")
 
 
 class Model(BaseModel):
-    """What reads."""
+    """Description of the model."""
 
     architecture: str
     engine: str
-    calibrated: bool = Field(description="Whether confidences are chances, or only a rank.")
-    words: list[str] = Field(description="All tokens that it can write.")
-    about: dict[str, Any] = Field(description="What is known of it, such as scores.")
+    calibrated: bool = Field(description="Whether confidences are calibrated probabilities.")
+    words: list[str] = Field(description="Vocabulary of the model.")
+    about: dict[str, Any] = Field(description="Metadata, such as scores.")

@@ -1,4 +1,4 @@
-"""Listens, until it is told to stop."""
+"""Runs the server until it is interrupted."""
 
 import ipaddress
 import socket
@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from posformer.errors import PosformerError
 
-__all__ = ["names_of", "serve"]
+__all__ = ["allowed_hosts", "serve"]
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -21,35 +21,35 @@ def serve(
     port: int = 8000,
     started: Callable[[str], None] = print,
 ) -> None:
-    """Serve until interrupted; what was accepted by then is finished first.
+    """Serve until interrupted, and finish accepted requests first.
 
     Args:
-        app: from `create_app`.
-        host: address to listen on.
-        port: 0 takes one that is free.
-        started: is told the address of the page.
+        app: The application, see `create_app`.
+        host: Address to listen on.
+        port: Port to listen on; 0 for any free port.
+        started: Called with the address of the page.
 
     Raises:
-        PosformerError: If nothing can listen there.
+        PosformerError: If the server cannot listen there.
     """
     with _listen(host, port) as listener:
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
-        started(f"http://{_spelled(host)}:{listener.getsockname()[1]}/")
-        # It finishes what it has, and then raises the interrupt that it was stopped by.
+        started(f"http://{_url_host(host)}:{listener.getsockname()[1]}/")
+        # It finishes its requests and then raises the interrupt that stopped it.
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
 
 
-def names_of(host: str, further: Iterable[str] = ()) -> tuple[str, ...]:
-    """The names that a server on this address goes by, for `Settings.hosts`.
+def allowed_hosts(host: str, further: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the host names that a server should answer to, for `Settings.hosts`.
 
     Args:
-        host: the address. One that only this machine reaches has known names; for any other,
-            only who runs it knows them.
-        further: other names, such as that of a proxy in front.
+        host: The address. The host names of a loopback address are known; those of any other
+            address are not.
+        further: Additional host names, such as that of a reverse proxy.
 
     Returns:
-        () where none are known and so any will do.
+        The names, or () for any name if none are known.
     """
     given = tuple(name.lower() for name in further)
     if host.lower() in _LOOPBACK or _is_loopback(host):
@@ -73,8 +73,8 @@ def _listen(host: str, port: int) -> socket.socket:
         raise PosformerError(f"cannot listen on {host} port {port}: {reason}") from error
 
 
-def _spelled(host: str) -> str:
-    """A host as addresses spell it, by a name that a browser can open."""
+def _url_host(host: str) -> str:
+    """Return a host as it appears in a URL that a browser can open."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

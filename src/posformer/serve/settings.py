@@ -1,44 +1,37 @@
-"""What a server takes in, and how much of it at a time."""
+"""Settings of the server."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from posformer.runtime.decoding import DEFAULT_BEAM, DEFAULT_VIEWS, MOST_VIEWS
+from posformer.errors import ConfigError
+from posformer.search import DecodingOptions
 
 __all__ = ["Settings"]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Limits and sizes of a server; each refusal names the one that was passed."""
+    """Limits and options of a server; a refused request names the limit that it exceeds.
 
-    workers: int = 1  # threads that recognize
-    batch: int = 8  # requests that one of them takes together; 1: each for itself
-    requests: int = 64  # that are taken in and not answered yet; more are told to come again
-    seconds: float = 30.0  # for a request to arrive, and again to be answered
-    body_bytes: int = 10_000_000
-    strokes: int = 1_000
-    points: int = 50_000  # of all strokes together
-    latex_characters: int = 4_000
-    top_k: int = 10  # readings that may be asked for
-    beam: int = DEFAULT_BEAM
-    views: int = DEFAULT_VIEWS
-    origins: tuple[str, ...] = ()  # other sites whose pages may ask (CORS)
-    # Names that this server goes by; () for any. A page of another site that had its own name
-    # point here would be taken for ours otherwise (DNS rebinding).
+    Raises:
+        ConfigError: If a limit is not positive.
+    """
+
+    workers: int = 1  # threads that run recognition
+    batch: int = 8  # maximum number of requests that a worker decodes together
+    requests: int = 64  # maximum number of open requests; more are refused with status 503
+    seconds: float = 30.0  # time limit to receive a request, and again to answer it
+    body_bytes: int = 10_000_000  # maximum size of a request
+    strokes: int = 1_000  # maximum number of strokes per request
+    points: int = 50_000  # maximum number of points of all strokes together
+    latex_characters: int = 4_000  # maximum length of LaTeX to typeset
+    top_k: int = 10  # maximum number of results per request
+    options: DecodingOptions = field(default_factory=DecodingOptions)  # how to decode
+    origins: tuple[str, ...] = ()  # other origins whose pages may call the API (CORS)
+    # Host names that the server answers to; () for any. Without this check, a web site could
+    # point its own host name here and read the answers (DNS rebinding).
     hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in (
-            "workers",
-            "batch",
-            "requests",
-            "seconds",
-            "body_bytes",
-            "beam",
-            "views",
-            "top_k",
-        ):
+        for name in ("workers", "batch", "requests", "seconds", "body_bytes", "top_k"):
             if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
-        if self.views > MOST_VIEWS:
-            raise ValueError(f"views must be at most {MOST_VIEWS}, not {self.views}")
+                raise ConfigError(f"{name} must be positive, not {getattr(self, name)}")

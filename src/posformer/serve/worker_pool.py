@@ -1,26 +1,27 @@
-"""Threads that recognize, fed by a queue; what waits together is read together."""
+"""Worker threads that recognize queued requests in batches."""
 
 import math
 import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from posformer.errors import PosformerError
 from posformer.recognizer import Recognition, Recognizer, Source
+from posformer.search import DecodingOptions
 from posformer.serve.explanation import explain
 from posformer.serve.schemas import Explanation
 
 __all__ = ["Outcome", "WorkerPool"]
 
-_REMEMBERED = 0.9  # of the mean time of a job, when another one is done
+_DECAY = 0.9  # of the moving average of the time per job
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A recognition, and where the model looked if that was asked for."""
+    """A recognition, with attention maps if requested."""
 
     recognition: Recognition
     explanation: tuple[Explanation, ...] | None = None
@@ -29,35 +30,38 @@ class Outcome:
 @dataclass(eq=False)
 class _Job:
     source: Source
-    top_k: int
+    options: DecodingOptions
     explained: bool
     future: "Future[Outcome]" = field(default_factory=Future)
 
 
 class WorkerPool:
-    """Recognizes in the background.
+    """Recognizes in background threads.
 
-    A worker that is free takes the first job that waits and, of those behind it, the ones that ask
-    for as many readings: nothing ever waits for a batch to fill.
+    An idle worker takes the first queued job together with the queued jobs that have the same
+    options, up to the batch size. No job waits for a batch to fill.
 
     Args:
-        recognizer: what reads.
-        workers: threads.
-        batch: jobs that one takes at once.
-        beam: hypotheses followed.
-        views: sizes that each formula is read at.
+        recognizer: The recognizer.
+        workers: Number of threads.
+        batch: Maximum number of jobs that a worker takes at once.
+        options: How to decode; the defaults if None.
     """
 
     def __init__(
-        self, recognizer: Recognizer, workers: int, batch: int, beam: int, views: int
+        self,
+        recognizer: Recognizer,
+        workers: int,
+        batch: int,
+        options: DecodingOptions | None = None,
     ) -> None:
         self._recognizer = recognizer
         self._batch = batch
-        self._beam, self._views = beam, views
-        self._waiting: deque[_Job] = deque()
+        self._options = options or DecodingOptions()
+        self._queue: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._seconds = 0.1  # that a job takes, in the mean of the last ones
+        self._seconds = 0.1  # moving average of the time per job
         self._threads = [
             threading.Thread(target=self._work, name=f"recognizer-{number}", daemon=True)
             for number in range(workers)
@@ -67,30 +71,39 @@ class WorkerPool:
 
     @property
     def waiting(self) -> int:
-        """Jobs that no worker has taken yet."""
-        return len(self._waiting)
+        """Number of queued jobs."""
+        return len(self._queue)
 
     @property
-    def patience(self) -> int:
-        """Whole seconds until what waits now should be done."""
+    def retry_after(self) -> int:
+        """Estimated time until the queue is empty, in whole seconds."""
         return max(1, math.ceil(self.waiting * self._seconds))
 
     def submit(self, source: Source, top_k: int = 1, explained: bool = False) -> "Future[Outcome]":
-        """Have a source recognized; the future raises `PosformerError` for one that cannot be.
+        """Queue a source.
+
+        Args:
+            source: See `Recognizer.recognize`.
+            top_k: Number of results.
+            explained: Whether to add attention maps.
+
+        Returns:
+            A future, which raises a `PosformerError` if the source cannot be recognized.
 
         Raises:
+            ConfigError: If `top_k` is invalid with the options of the pool.
             RuntimeError: If the pool is closed.
         """
-        job = _Job(source, top_k, explained)
+        job = _Job(source, replace(self._options, top_k=top_k), explained)
         with self._changed:
             if self._closed:
                 raise RuntimeError("the pool is closed")
-            self._waiting.append(job)
+            self._queue.append(job)
             self._changed.notify()
         return job.future
 
     def close(self) -> None:
-        """Finish all that was submitted, and end."""
+        """Finish all queued jobs and stop the workers."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -100,53 +113,52 @@ class WorkerPool:
     def _work(self) -> None:
         while jobs := self._take():
             started = perf_counter()
-            self._finish(jobs)
+            self._run(jobs)
             spent = (perf_counter() - started) / len(jobs) / len(self._threads)
-            self._seconds = _REMEMBERED * self._seconds + (1 - _REMEMBERED) * spent
+            self._seconds = _DECAY * self._seconds + (1 - _DECAY) * spent
 
     def _take(self) -> list[_Job]:
-        """The next jobs to do together; none when the pool is closed and all is done."""
+        """Wait for the next batch; an empty one means that the pool is closed and idle."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed)
+            self._changed.wait_for(lambda: self._queue or self._closed)
             taken: list[_Job] = []
-            passed: list[_Job] = []
-            while self._waiting and len(taken) < self._batch:
-                job = self._waiting.popleft()
-                together = not taken or job.top_k == taken[0].top_k
-                (taken if together else passed).append(job)
-            self._waiting.extendleft(reversed(passed))
+            skipped: list[_Job] = []
+            while self._queue and len(taken) < self._batch:
+                job = self._queue.popleft()
+                same = not taken or job.options == taken[0].options
+                (taken if same else skipped).append(job)
+            self._queue.extendleft(reversed(skipped))
             return taken
 
-    def _finish(self, jobs: Sequence[_Job]) -> None:
-        # Whoever asked may have given up while the job waited.
-        wanted = [job for job in jobs if job.future.set_running_or_notify_cancel()]
+    def _run(self, jobs: Sequence[_Job]) -> None:
+        # A client may have given up while its job was queued.
+        active = [job for job in jobs if job.future.set_running_or_notify_cancel()]
         try:
-            for job, result in zip(wanted, self._recognized(wanted), strict=True):
-                self._settle(job, result)
+            for job, result in zip(active, self._recognize(active), strict=True):
+                self._set_result(job, result)
         except Exception as error:
-            # One source that nobody foresaw must not take its neighbours along.
-            for job in wanted:
+            # An unexpected failure must not affect the other jobs of the batch.
+            for job in active:
                 if job.future.done():
                     continue
-                if len(wanted) == 1:
+                if len(active) == 1:
                     job.future.set_exception(error)
                 else:
-                    self._finish_alone(job)
+                    self._run_alone(job)
 
-    def _finish_alone(self, job: _Job) -> None:
+    def _run_alone(self, job: _Job) -> None:
         try:
-            self._settle(job, self._recognized([job])[0])
+            self._set_result(job, self._recognize([job])[0])
         except Exception as error:
             job.future.set_exception(error)
 
-    def _recognized(self, jobs: Sequence[_Job]) -> list[Recognition | PosformerError]:
+    def _recognize(self, jobs: Sequence[_Job]) -> list[Recognition | PosformerError]:
         if not jobs:
             return []
         sources = [job.source for job in jobs]
-        found = self._recognizer.attempt_many(sources, jobs[0].top_k, self._beam, views=self._views)
-        return list(found)
+        return list(self._recognizer.attempt_many(sources, jobs[0].options))
 
-    def _settle(self, job: _Job, result: Recognition | PosformerError) -> None:
+    def _set_result(self, job: _Job, result: Recognition | PosformerError) -> None:
         if isinstance(result, PosformerError):
             job.future.set_exception(result)
             return

@@ -86,9 +86,9 @@ def _layout(example: Example) -> _Card:
 
 def _draw_card(axes: Any, card: _Card, left: float, top: float) -> None:
     edge = _CORRECT if card.example.is_correct else _WRONG
-    for width, color in ((_CARD, _PAPER), (_EDGE, edge)):  # below the image
+    for across, color in ((_CARD, _PAPER), (_EDGE, edge)):  # below the image
         axes.add_patch(
-            Rectangle((left, top), width, card.height, color=color, linewidth=0, zorder=-1)
+            Rectangle((left, top), across, card.height, color=color, linewidth=0, zorder=-1)
         )
     left, top = left + _EDGE + _MARGIN, top + _MARGIN
     width, height = card.image_size

@@ -13,7 +13,7 @@ from PIL import Image
 from posformer.data import Sampler
 from posformer.models.padding import pad_images
 from posformer.runtime.pytorch_runtime import PyTorchStepModel
-from posformer.search.greedy import greedy
+from posformer.search.greedy import greedy_search
 from posformer.training.callbacks import say
 from posformer.training.contact_sheet import Example, draw_sheet
 from posformer.training.curves import draw_curves, read_curves
@@ -127,5 +127,7 @@ def _decode_batch(
     batch, padding = (torch.from_numpy(part).to(module.device) for part in pad_images(images))
     memory = module.model.encode(batch.contiguous(memory_format=torch.channels_last), padding)
     step_model = PyTorchStepModel(module.model, memory)
-    found = greedy(step_model, vocabulary.sos, vocabulary.eos, len(images), max_length=max_length)
+    found = greedy_search(
+        step_model, vocabulary.sos, vocabulary.eos, len(images), max_length=max_length
+    )
     return [tuple(vocabulary.decode(one.tokens, skip_special=True)) for one in found]

@@ -1,4 +1,4 @@
-"""The page: files that are served as they are."""
+"""The web page: static files."""
 
 import hashlib
 import mimetypes
@@ -11,11 +11,11 @@ from starlette.routing import BaseRoute, Route
 __all__ = ["page_routes"]
 
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-_ADDRESSES = {"index.html": "/", "docs.html": "/docs"}
+_PATHS = {"index.html": "/", "docs.html": "/docs"}
 
 
 def page_routes() -> list[BaseRoute]:
-    """A route for every file; no part of a request is ever looked up in the file system."""
+    """Return one route per file; no part of a request is used as a file name."""
     return [
         _route(entry.name, entry.read_bytes())
         for entry in files(__name__).iterdir()
@@ -34,4 +34,4 @@ def _route(name: str, content: bytes) -> Route:
             return Response(status_code=304, headers=headers)
         return Response(content, headers=headers, media_type=media_type)
 
-    return Route(_ADDRESSES.get(name, f"/{name}"), answer, include_in_schema=False)
+    return Route(_PATHS.get(name, f"/{name}"), answer, include_in_schema=False)

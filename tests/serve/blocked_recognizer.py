@@ -1,10 +1,10 @@
-"""A recognizer that tests can hold up."""
+"""A recognizer that tests can block."""
 
 import threading
 
 
-class Gate:
-    """A recognizer that waits to be let through, and notes what it was given at once."""
+class BlockedRecognizer:
+    """A recognizer that waits until `open` is set, and records the batch sizes."""
 
     def __init__(self, recognizer):
         self.recognizer = recognizer
@@ -14,10 +14,10 @@ class Gate:
         self.entered = threading.Event()
         self.batches = []
 
-    def attempt_many(self, sources, top_k, beam, views):
+    def attempt_many(self, sources, options):
         self.entered.set()
         assert self.open.wait(30)
         self.batches.append(len(sources))
         if "fault" in sources:
-            raise RuntimeError("nobody foresaw this")
-        return self.recognizer.attempt_many(sources, top_k, beam, views=views)
+            raise RuntimeError("unexpected")
+        return self.recognizer.attempt_many(sources, options)

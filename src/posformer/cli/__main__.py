@@ -1,0 +1,5 @@
+"""`python -m posformer.cli`."""
+
+from posformer.cli import main
+
+main()

@@ -1,0 +1,217 @@
+"""`posformer evaluate`, `compare` and `calibrate`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posformer.cli.shared_options import (
+    DEFAULT_BEAM,
+    DEFAULT_SCALES,
+    PAPER_BEAM,
+    BeamOption,
+    DataOption,
+    EngineChoice,
+    EngineOption,
+    GreedyOption,
+    LeaveOutOption,
+    LimitOption,
+    ModelOption,
+    ScalesOption,
+    SplitOption,
+    ThreadsOption,
+)
+
+__all__ = ["calibrate", "compare", "evaluate"]
+
+
+def evaluate(
+    data: DataOption = None,
+    split: SplitOption = None,
+    model: ModelOption = None,
+    earlier: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Predictions to score instead of a model's."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="JSON file of the scores to write.")
+    ] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="File of predictions to write, one JSON object per line.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of an HTML report to write.")
+    ] = None,
+    errors: Annotated[
+        int, typer.Option(min=0, help="Maximum number of errors in the report.")
+    ] = 200,
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Predictions of another model to compare with."),
+    ] = None,
+    label_graphs: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of symLG files to write, for LgEval.")
+    ] = None,
+    leave_out: LeaveOutOption = None,
+    limit: LimitOption = None,
+    beam: BeamOption = PAPER_BEAM,
+    scales: ScalesOption = 1,
+    greedy: GreedyOption = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the tables in Markdown.")
+    ] = False,
+    engine: EngineOption = EngineChoice.AUTO,
+    threads: ThreadsOption = None,
+) -> None:
+    """Evaluate a model on a dataset: ExpRate, ExpRate with up to 3 errors, CER."""
+    from rich.console import Console
+
+    from posformer import evaluation
+    from posformer.evaluation.evaluate import EvaluationOutputs, evaluate_predictions
+    from posformer.evaluation.predict import open_set, predict
+    from posformer.runtime import load_runtime
+    from posformer.search import DecodingOptions
+
+    if (split if data else earlier) is None:
+        raise typer.BadParameter("give --data with --split, or --from", param_hint="--data")
+    if earlier is not None and model is not None:
+        raise typer.BadParameter("--from runs no model", param_hint="--model")
+    if report is not None:
+        import posformer.evaluation.report  # noqa: F401  # fails early if an extra is missing
+    others = None if against is None else evaluation.read_predictions(against)
+    examples = open_set(data, split, leave_out, limit) if data and split else None
+    if examples is None or earlier is not None:
+        found, used_ink = evaluation.read_predictions(str(earlier)), False
+    else:
+        runtime = load_runtime(model, engine.value, threads)
+        options = DecodingOptions(beam=beam, scales=scales, greedy=greedy)
+        found = list(predict(runtime, examples, options))
+        used_ink = bool(runtime.info.get("used_ink"))
+    report_options = None
+    if report is not None:
+        report_options = evaluation.ReportOptions(
+            title=f"{data.name} {split}" if data else str(earlier),
+            split=split,
+            model=str(model or earlier or "the bundled model"),
+            other=str(against),
+            used_ink=used_ink,
+            most_errors=errors,
+        )
+    outputs = EvaluationOutputs(output, predictions, report, label_graphs)
+    scores, comparison = evaluate_predictions(found, outputs, report_options, examples, others)
+    if markdown:
+        typer.echo(evaluation.markdown_table(scores, split=split, used_ink=used_ink))
+    else:
+        Console().print(evaluation.rich_tables(scores, split=split, used_ink=used_ink))
+    if comparison is not None:
+        typer.echo(f"against {against}: {comparison.summary()}")
+
+
+def compare(
+    candidates: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG... [KEY=VALUE]...",
+            help="Configs, finished runs or model folders; settings to override in all configs.",
+        ),
+    ],
+    data: DataOption = None,
+    split: SplitOption = None,
+    leave_out: LeaveOutOption = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Training runs per config.")] = 1,
+    minutes: Annotated[
+        float | None, typer.Option(help="CPU minutes per training run (default: as configured).")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Epochs per training run (default: as configured).")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Baseline (default: the model without position forest)."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder of the runs and the table.")
+    ] = Path("runs/compare"),
+    limit: LimitOption = None,
+    beam: BeamOption = PAPER_BEAM,
+    greedy: GreedyOption = False,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+) -> None:
+    """Train several configs at an equal budget and print a table; resumes where it stopped."""
+    from posformer.comparison import (
+        Benchmark,
+        Result,
+        gather,
+        run_all,
+        split_arguments,
+        write_report,
+    )
+
+    if (data is None) != (split is None):
+        raise typer.BadParameter("name both or neither", param_hint="--data, --split")
+    configs, overrides = split_arguments(candidates)
+    found = gather(
+        configs,
+        overrides,
+        minutes=minutes,
+        epochs=epochs,
+        threads=threads,
+        baseline=baseline,
+    )
+    if data is not None and split is not None:
+        benchmark = Benchmark(str(data), split, leave_out, limit, beam, greedy)
+    else:
+        benchmark = Benchmark.of_first(found, limit=limit, beam=beam, greedy=greedy)
+    results: list[Result] = []
+    failed = False
+    for result in run_all(found, benchmark, output, seeds=seeds, threads=threads):
+        if isinstance(result, Result):
+            results.append(result)
+            table = write_report(found, results, benchmark, output)
+        else:
+            failed = True
+            typer.echo(f"posformer: {result}", err=True)
+    if results:
+        typer.echo(table)
+    raise typer.Exit(1 if failed else 0)
+
+
+def calibrate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")],
+    data: Annotated[
+        Path, typer.Option("--data", help="Dataset of images or ink: zip file or folder.")
+    ],
+    split: Annotated[
+        str, typer.Option("--split", help="Split to fit on: validation data, never a test set.")
+    ],
+    leave_out: LeaveOutOption = None,
+    limit: LimitOption = None,
+    beam: BeamOption = DEFAULT_BEAM,
+    scales: ScalesOption = DEFAULT_SCALES,
+    curve: Annotated[
+        Path | None, typer.Option(help="Plot of the reliability curve to write: .svg or .png.")
+    ] = None,
+    threads: ThreadsOption = None,
+) -> None:
+    """Calibrate the confidence of a model and store the result in its folder."""
+    from posformer.evaluation.predict import open_set
+    from posformer.evaluation.reliability import (
+        draw_reliability,
+        markdown_reliability,
+        read_best,
+        try_calibration,
+    )
+    from posformer.runtime import load_runtime
+    from posformer.runtime.calibration import save_calibration
+    from posformer.search import DecodingOptions
+
+    examples = open_set(data, split, leave_out, limit)
+    runtime = load_runtime(model, threads=threads)
+    readings = list(read_best(runtime, examples, DecodingOptions(beam=beam, scales=scales)))
+    skipped = f" without expressions of {leave_out}" if leave_out else ""
+    trial = try_calibration(readings, f"{data.name} {split}{skipped}, beam {beam}, scales {scales}")
+    typer.echo(markdown_reliability(trial))
+    if curve is not None:
+        draw_reliability(trial, curve)
+    folder = save_calibration(model, trial.calibration)
+    typer.echo(f"\n{folder.path}: calibrated")

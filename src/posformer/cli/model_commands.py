@@ -1,0 +1,97 @@
+"""`posformer train`, `export`, `import-checkpoint` and `info`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posformer.cli.shared_options import HalfOption, ModelOption, OutputModelArgument
+
+__all__ = ["export", "import_checkpoint", "info", "train"]
+
+
+def train(
+    config: Annotated[Path, typer.Option("--config", "-c", help="Config file (YAML).")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Settings to override, such as epochs=10."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the run (default: runs/NAME).")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume from the last checkpoint.")
+    ] = False,
+    init: Annotated[
+        Path | None,
+        typer.Option("--init", metavar="MODEL", help="Model to take the initial weights from."),
+    ] = None,
+) -> None:
+    """Train a model from a config."""
+    from posformer.training.trainer import train as run
+    from posformer.training.training_config import load_config
+
+    settings = load_config(config, changes)
+    run(settings, output or Path("runs") / settings.name, resume=resume, init=init)
+
+
+def export(
+    source: Annotated[
+        Path, typer.Argument(metavar="CHECKPOINT", help="Training checkpoint or model folder.")
+    ],
+    output: OutputModelArgument,
+    half: HalfOption = False,
+    card: Annotated[
+        Path | None, typer.Option(help="Model card (Markdown) to include as README.md.")
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            max=4,
+            help="Input scale relative to CROHME's images (default: as in training). Larger is "
+            "slower and often better; choose it on validation data.",
+        ),
+    ] = None,
+) -> None:
+    """Write a model folder, and compare ONNX Runtime with PyTorch."""
+    from posformer.models.checkpoint import load_model
+    from posformer.runtime.model_export import at_scale, export_model, known_of
+
+    model = at_scale(load_model(source), scale)
+    folder, difference = export_model(model, output, known_of(source), half=half, card=card)
+    if difference is None:
+        typer.echo(f"{folder.path}: written without ONNX files; runs with PyTorch only")
+        return
+    typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")
+    if "calibration" not in folder.info:
+        typer.echo("the confidence is not calibrated; run `posformer calibrate`")
+
+
+def import_checkpoint(
+    checkpoint: Annotated[
+        Path, typer.Argument(help="Checkpoint published by the authors of PosFormer or CoMER.")
+    ],
+    output: OutputModelArgument,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(help="Vocabulary, one token per line (default: the bundled model's)."),
+    ] = None,
+    half: HalfOption = False,
+) -> None:
+    """Convert a checkpoint published by the authors of PosFormer or CoMER."""
+    from posformer.models.public_checkpoint import load_public_checkpoint
+    from posformer.runtime.model_export import export_model, words_of
+
+    model = load_public_checkpoint(checkpoint, words_of(vocabulary))
+    known = {"source": checkpoint.name, "origin": "imported checkpoint"}
+    folder, difference = export_model(model, output, known, half=half)
+    typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")
+
+
+def info(model: ModelOption = None) -> None:
+    """Show versions and the details of a model."""
+    from posformer.info import describe_model, describe_program
+
+    typer.echo(describe_program())
+    typer.echo(describe_model(model))
