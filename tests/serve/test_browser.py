@@ -1,4 +1,4 @@
-"""The page in a real browser: written on with the mouse, looked at with eyes where asked for."""
+"""The page in a real browser, used with mouse and keyboard."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-SCREENSHOT = os.environ.get("POSFORMER_SCREENSHOT")  # where to write an image of the page
+SCREENSHOT = os.environ.get("POSFORMER_SCREENSHOT")  # file to write a screenshot to
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="needs Chromium (apt-get install chromium)")
 
@@ -40,13 +40,13 @@ PLUS = [[(95, 32), (135, 32)], [(115, 12), (115, 52)]]
 ONE = [[(178, -30), (186, -38), (186, 12)]]
 BAR = [[(160, 30), (214, 30)]]
 THREE = [[*arc(184, 54, 13, 10, 200, 430), *arc(184, 75, 14, 11, 290, 510)]]
-READ = "#formula[aria-busy=false] math"
+RECOGNIZED = "#formula[aria-busy=false] math"
 FORMULA = [*X, *TWO, *PLUS, *ONE, *BAR, *THREE]
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A server on loopback, with the model that comes along."""
+    """A server on loopback with the bundled model."""
     with running(create_app(Recognizer.load(threads=1), Settings(workers=1))) as (address, _):
         yield address
 
@@ -61,19 +61,19 @@ def browser():
 
 @pytest.fixture
 def page(browser, address):
-    """The page, just opened; what it complains about on its console fails the test."""
+    """The page; an error on its console fails the test."""
     context = browser.new_context(
         viewport={"width": 1280, "height": 900},
         permissions=["clipboard-read", "clipboard-write"],
     )
     page = context.new_page()
     page.set_default_timeout(20_000)
-    complaints = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    console_errors = []
+    page.on("pageerror", lambda error: console_errors.append(str(error)))
     page.on(
         "console",
         lambda message: (
-            complaints.append(message.text)
+            console_errors.append(message.text)
             if message.type == "error" and "status of 4" not in message.text
             else None
         ),
@@ -81,11 +81,11 @@ def page(browser, address):
     page.goto(address)
     yield page
     context.close()
-    assert complaints == []
+    assert console_errors == []
 
 
 def write(page, strokes, x=150, y=200, scale=2.0):
-    """Draw with the mouse; x and y from the corner of the writing area."""
+    """Draw with the mouse; x and y are relative to the writing area."""
     area = page.locator("#ink").bounding_box()
     for stroke in strokes:
         points = [(area["x"] + x + scale * a, area["y"] + y + scale * b) for a, b in stroke]
@@ -97,7 +97,7 @@ def write(page, strokes, x=150, y=200, scale=2.0):
 
 
 def drop(page, content: bytes, name: str, media_type: str):
-    """Drop a file on the page, as a desktop would."""
+    """Drop a file on the page."""
     transfer = page.evaluate_handle(
         """([bytes, name, type]) => {
             const transfer = new DataTransfer();
@@ -110,13 +110,13 @@ def drop(page, content: bytes, name: str, media_type: str):
 
 
 def copied(page, kind: str, name: str) -> str:
-    """What the clipboard holds after a click on a button."""
+    """Click a copy button and return the clipboard."""
     page.click(f"[data-copy={kind}]")
     page.wait_for_selector(f"#toast:has-text('{name} copied')")
     return page.evaluate("navigator.clipboard.readText()")
 
 
-def ink_is_there(page) -> bool:
+def has_ink(page) -> bool:
     return page.evaluate(
         """() => { const ink = document.getElementById("ink");
         const { data } = ink.getContext("2d").getImageData(0, 0, ink.width, ink.height);
@@ -124,31 +124,31 @@ def ink_is_there(page) -> bool:
     )
 
 
-def test_what_is_written_appears_as_a_formula(page):
+def test_ink_becomes_a_formula(page):
     write(page, [*X, *TWO])
-    page.wait_for_selector(f"{READ} msup")
+    page.wait_for_selector(f"{RECOGNIZED} msup")
     assert page.input_value("#latex") == "x^{2}"
     assert page.inner_text("#confidence").startswith(("Sure", "Likely", "Unsure"))
-    assert ink_is_there(page)
+    assert has_ink(page)
 
 
 def test_undo_redo_eraser_and_clear(page):
     write(page, X)
-    page.wait_for_selector(READ)
+    page.wait_for_selector(RECOGNIZED)
     page.click("#undo")
     page.click("#undo")
     page.wait_for_selector("#formula.empty")
-    assert not ink_is_there(page)
+    assert not has_ink(page)
     page.keyboard.press("Control+y")
-    page.wait_for_selector(READ)
+    page.wait_for_selector(RECOGNIZED)
     page.click("#eraser")
     write(page, [[(-10, 24), (40, 36)]])
     page.wait_for_selector("#formula.empty")
-    assert not ink_is_there(page)
+    assert not has_ink(page)
     page.keyboard.press("Control+z")
-    assert ink_is_there(page)
+    assert has_ink(page)
     page.click("#clear")
-    assert not ink_is_there(page)
+    assert not has_ink(page)
 
 
 def test_latex_can_be_edited_and_copied(page):
@@ -163,13 +163,13 @@ def test_latex_can_be_edited_and_copied(page):
     assert "image/png" in kinds
 
 
-def test_large_sums_have_their_limits_above_and_below(page):
+def test_sums_have_limits_above_and_below(page):
     page.fill("#latex", r"\sum_{k=0}^{n}k^2")
     page.wait_for_selector("#formula munderover")
     page.wait_for_selector("#formula msup")
 
 
-def test_latex_that_makes_no_sense_is_explained_in_words(page):
+def test_malformed_latex_shows_a_problem(page):
     page.fill("#latex", "x^{2")
     page.wait_for_selector("#problem:visible")
     assert "{" in page.inner_text("#problem")
@@ -177,84 +177,84 @@ def test_latex_that_makes_no_sense_is_explained_in_words(page):
     page.wait_for_selector("#problem", state="hidden")
 
 
-def test_another_reading_can_be_chosen(page):
+def test_alternative_can_be_chosen(page):
     write(page, X)
-    page.wait_for_selector(READ)
+    page.wait_for_selector(RECOGNIZED)
     second = page.locator("#alternatives button").nth(1)
     second.click()
     playwright.expect(page.locator("#latex")).to_have_value(second.get_attribute("title"))
     assert second.get_attribute("aria-pressed") == "true"
 
 
-def test_a_dropped_image_is_read_after_asking_for_the_part(page):
+def test_dropped_image_is_cropped_and_recognized(page):
     paper = np.full((120, 200), 255, np.uint8)
     cv2.line(paper, (50, 30), (100, 90), 0, 3)
     cv2.line(paper, (100, 30), (50, 90), 0, 3)
     drop(page, cv2.imencode(".png", paper)[1].tobytes(), "note.png", "image/png")
     page.wait_for_selector("#crop[open]")
     page.click("#crop-read")
-    page.wait_for_selector(READ)
+    page.wait_for_selector(RECOGNIZED)
     assert page.is_visible("#image")
     page.click("#remove")
     page.wait_for_selector("#formula.empty")
 
 
-def test_what_cannot_be_read_is_told_in_words(page):
+def test_unreadable_file_shows_a_problem(page):
     drop(page, b"no image at all", "note.txt", "text/plain")
     page.wait_for_selector("#problem:visible")
     assert "image" in page.inner_text("#problem")
 
 
-def test_how_it_was_read_is_shown(page):
+def test_attention_and_forest_are_shown(page):
     write(page, X)
-    page.wait_for_selector(READ)
+    page.wait_for_selector(RECOGNIZED)
     page.click("#how summary")
     page.wait_for_selector("#forest svg g.M")
-    chips = page.locator("#looks .chips button")
+    chips = page.locator("#attention .chips button")
     chips.first.focus()
     assert chips.first.get_attribute("aria-pressed") == "true"
 
 
-def test_history_outlives_the_visit(page):
+def test_history_survives_a_reload(page):
     write(page, X)
-    page.wait_for_selector(READ)
+    page.wait_for_selector(RECOGNIZED)
     latex = page.input_value("#latex")
     page.reload()
     page.click("#history button")
     assert page.input_value("#latex") == latex
-    assert ink_is_there(page)
+    assert has_ink(page)
 
 
-def test_symbols_and_interface_can_be_looked_up(page, address):
+def test_symbols_and_api_documentation(page, address):
     page.click("#show-symbols")
     page.wait_for_selector("#symbols[open]")
-    assert page.locator("#words li").count() > 5
+    assert page.locator("#vocabulary li").count() > 5
     page.click("#symbols-close")
     page.goto(f"{address}docs")
     page.wait_for_selector("article h2")
     assert "/api/strokes" in page.inner_text("main")
 
 
-def test_a_phone_has_all_of_it_within_its_width(page):
+def test_page_fits_a_phone(page):
     page.set_viewport_size({"width": 375, "height": 720})
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     write(page, X, x=40, y=60)
-    page.wait_for_selector(READ)
+    page.wait_for_selector(RECOGNIZED)
 
 
-def test_ink_stays_in_sight_when_the_area_shrinks(page):
+def test_ink_stays_visible_when_the_area_shrinks(page):
     write(page, X, x=500, y=60)
     page.set_viewport_size({"width": 375, "height": 720})
     page.wait_for_timeout(100)
-    assert ink_is_there(page)
+    assert has_ink(page)
 
 
-@pytest.mark.skipif(not SCREENSHOT, reason="POSFORMER_SCREENSHOT names no file to write")
-def test_a_image_of_the_page(page):
+@pytest.mark.skipif(not SCREENSHOT, reason="needs POSFORMER_SCREENSHOT")
+def test_screenshot(page):
     write(page, FORMULA, x=130, y=190, scale=2.2)
-    page.wait_for_selector(READ)
+    page.wait_for_selector(RECOGNIZED)
     page.click("#how summary")
     page.wait_for_selector("#forest svg g.M")
-    page.locator("#looks .chips button").nth(3).focus()
+    page.locator("#attention .chips button").nth(3).focus()
     page.wait_for_timeout(600)
     page.screenshot(path=SCREENSHOT, full_page=True)

@@ -1,31 +1,31 @@
-// Asks the server, and says in words what went wrong.
+// Calls the API and turns failures into messages for the user.
 
-export class Refused extends Error {}
+export class ApiError extends Error {}
 
 const RETRIES = 5;
 
-async function ask(address, options) {
+async function call(address, options) {
   for (let attempt = 0; ; attempt++) {
-    let answer;
+    let response;
     try {
-      answer = await fetch(address, options);
+      response = await fetch(address, options);
     } catch {
-      throw new Refused("The server does not answer. Is it still running?");
+      throw new ApiError("The server does not respond. Is it still running?");
     }
-    if (answer.status === 503 && attempt < RETRIES) {
-      await pause(Number(answer.headers.get("Retry-After") || 1));
+    if (response.status === 503 && attempt < RETRIES) {
+      await pause(Number(response.headers.get("Retry-After") || 1));
       continue;
     }
-    const found = await answer.json().catch(() => null);
-    if (answer.ok && found) return found;
-    throw new Refused(inWords(answer.status, found?.error));
+    const result = await response.json().catch(() => null);
+    if (response.ok && result) return result;
+    throw new ApiError(message(response.status, result?.error));
   }
 }
 
-function inWords(status, reason) {
-  if (status === 503) return "The server has too much to do. Try again in a moment.";
-  if (!reason) return `The server could not do this (${status}).`;
-  const text = reason.replace(/^(picture|strokes): /, "");
+function message(status, reason) {
+  if (status === 503) return "The server is busy. Try again in a moment.";
+  if (!reason) return `The server failed (status ${status}).`;
+  const text = reason.replace(/^(image|strokes): /, "");
   return text[0].toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
 }
 
@@ -35,17 +35,17 @@ const json = (value) => ({
   headers: { "Content-Type": "application/json" },
   body: JSON.stringify(value),
 });
-const query = ({ readings, explain }) => `?top_k=${readings}&explain=${Boolean(explain)}`;
+const query = ({ topK, explain }) => `?top_k=${topK}&explain=${Boolean(explain)}`;
 
-export function readStrokes(strokes, wanted) {
-  return ask(`api/strokes${query(wanted)}`, json({ strokes }));
+export function recognizeStrokes(strokes, options) {
+  return call(`api/strokes${query(options)}`, json({ strokes }));
 }
 
-export function readPicture(blob, name, wanted) {
+export function recognizeImage(blob, name, options) {
   const form = new FormData();
   form.append("file", blob, name);
-  return ask(`api/recognize${query(wanted)}`, { method: "POST", body: form });
+  return call(`api/recognize${query(options)}`, { method: "POST", body: form });
 }
 
-export const describeLatex = (latex) => ask("api/latex", json({ latex }));
-export const describeModel = () => ask("api/model");
+export const describeLatex = (latex) => call("api/latex", json({ latex }));
+export const describeModel = () => call("api/model");

@@ -1,14 +1,14 @@
-// The page: what is written goes to the server, what it reads is shown.
+// The page: sends ink and images to the server and shows the results.
 
-import { describeLatex, describeModel, readPicture, readStrokes } from "./api.js";
+import { describeLatex, describeModel, recognizeImage, recognizeStrokes } from "./api.js";
 import { Crop } from "./crop.js";
-import { formula, formulaPicture } from "./formula.js";
+import { formula, formulaImage } from "./formula.js";
 import { History } from "./history.js";
-import { showForest, showLooks } from "./how.js";
+import { showForest, showAttention } from "./how.js";
 import { Ink } from "./ink.js";
 
-const READINGS = 5;
-const SURE_FROM = 0.8; // confidence; below, a reading is likely
+const TOP_K = 5;
+const SURE_FROM = 0.8; // confidence below which a result is called likely
 const PAUSE_AFTER_STROKE = 350; // milliseconds
 const PAUSE_AFTER_KEY = 250;
 
@@ -17,69 +17,69 @@ const ink = new Ink(at("ink"));
 const crop = new Crop(at("crop"));
 const history = new History();
 
-// What is read now: ink, or a picture with the name it came under.
-let picture = null;
-let writing = crypto.randomUUID?.() ?? String(Math.random());
+// The input: an image with its file name, or null for the ink.
+let image = null;
+let inputId = crypto.randomUUID?.() ?? String(Math.random());
 let shown = { latex: "", mathml: "" };
 
-// Recognition: one request at a time; what changes meanwhile is read when it is back.
+// Recognition: one request at a time; later changes are sent when it has returned.
 
 let timer = 0;
 let waiting = false;
 let busy = false;
 let changed = false;
 
-function readSoon(milliseconds = PAUSE_AFTER_STROKE) {
+function recognizeSoon(milliseconds = PAUSE_AFTER_STROKE) {
   clearTimeout(timer);
-  timer = setTimeout(readNow, milliseconds);
+  timer = setTimeout(recognizeNow, milliseconds);
   waiting = true;
   at("formula").ariaBusy = true;
 }
 
-async function readNow() {
+async function recognizeNow() {
   waiting = false;
   if (busy) { changed = true; return; }
   changed = false;
-  if (!picture && ink.isEmpty) { showNothing(); return; }
+  if (!image && ink.isEmpty) { showNothing(); return; }
   busy = true;
   clearTimeout(timer);
   at("formula").ariaBusy = true;
-  const read = writing;
-  at("state").textContent = "Reading…";
+  const requested = inputId;
+  at("state").textContent = "Recognizing…";
   at("formula").classList.add("stale");
   try {
-    const wanted = { readings: READINGS, explain: at("how").open };
-    const answer = picture
-      ? await readPicture(picture.blob, picture.name, wanted)
-      : await readStrokes(ink.strokes, wanted);
-    if (read === writing && (picture || !ink.isEmpty)) await showAnswer(answer);
+    const options = { topK: TOP_K, explain: at("how").open };
+    const answer = image
+      ? await recognizeImage(image.blob, image.name, options)
+      : await recognizeStrokes(ink.strokes, options);
+    if (requested === inputId && (image || !ink.isEmpty)) await showAnswer(answer);
   } catch (error) {
-    if (read === writing) showProblem(error.message);
+    if (requested === inputId) showProblem(error.message);
   } finally {
     busy = false;
     at("formula").classList.remove("stale");
-    if (changed) readSoon(0);
+    if (changed) recognizeSoon(0);
     else at("formula").ariaBusy = waiting;
   }
 }
 
-function startAnew() {
-  writing = crypto.randomUUID?.() ?? String(Math.random());
+function newInput() {
+  inputId = crypto.randomUUID?.() ?? String(Math.random());
 }
 
-// What is shown
+// Results
 
 async function showAnswer(answer) {
   showProblem(null);
   showConfidence(answer);
   at("state").textContent = answer.unsure
-    ? "Check it, or choose another reading."
-    : `Read in ${Math.round(answer.milliseconds)} ms`;
+    ? "Check it, or choose an alternative."
+    : `Recognized in ${Math.round(answer.milliseconds)} ms`;
   showFormula(answer.latex, answer.mathml);
   showAlternatives([answer, ...answer.alternatives]);
-  keep();
+  remember();
   if (at("how").open) {
-    showLooks(at("looks"), answer.explanation);
+    showAttention(at("attention"), answer.explanation);
     showForest(at("forest"), (await describeLatex(answer.latex)).trees);
   }
 }
@@ -88,8 +88,8 @@ function showConfidence({ confidence, unsure }) {
   const mark = at("confidence");
   mark.hidden = false;
   mark.classList.toggle("unsure", unsure);
-  const word = unsure ? "Unsure" : confidence < SURE_FROM ? "Likely" : "Sure";
-  mark.textContent = `${word}, ${Math.round(100 * confidence)} %`;
+  const label = unsure ? "Unsure" : confidence < SURE_FROM ? "Likely" : "Sure";
+  mark.textContent = `${label}, ${Math.round(100 * confidence)} %`;
 }
 
 function showFormula(latex, mathml, { typed = false } = {}) {
@@ -102,11 +102,11 @@ function showFormula(latex, mathml, { typed = false } = {}) {
 
 async function showAlternatives(readings) {
   const box = at("alternatives");
-  const buttons = readings.map(({ latex, confidence }, place) => {
+  const buttons = readings.map(({ latex, confidence }, index) => {
     const button = document.createElement("button");
     button.type = "button";
     button.title = latex;
-    button.setAttribute("aria-pressed", place === 0);
+    button.setAttribute("aria-pressed", index === 0);
     button.addEventListener("click", () => choose(latex, button));
     const share = document.createElement("small");
     share.textContent = `${Math.round(100 * confidence)} %`;
@@ -115,9 +115,9 @@ async function showAlternatives(readings) {
   });
   box.replaceChildren(...buttons);
   at("alternatives-box").hidden = readings.length < 2;
-  await Promise.all(readings.map(async ({ latex }, place) => {
+  await Promise.all(readings.map(async ({ latex }, index) => {
     const { mathml } = await describeLatex(latex).catch(() => ({}));
-    if (mathml) buttons[place].firstChild.replaceWith(formula(mathml, "inline"));
+    if (mathml) buttons[index].firstChild.replaceWith(formula(mathml, "inline"));
   }));
 }
 
@@ -125,7 +125,7 @@ async function choose(latex, button) {
   for (const other of at("alternatives").children)
     other.setAttribute("aria-pressed", other === button);
   await typeset(latex, { typed: false });
-  keep();
+  remember();
 }
 
 async function typeset(latex, { typed }) {
@@ -153,7 +153,7 @@ function showNothing() {
   at("confidence").hidden = true;
   at("alternatives-box").hidden = true;
   at("state").textContent = "";
-  showLooks(at("looks"), null);
+  showAttention(at("attention"), null);
   showForest(at("forest"), "");
 }
 
@@ -170,18 +170,18 @@ function toast(text) {
 function showTools() {
   at("undo").disabled = !ink.canUndo;
   at("redo").disabled = !ink.canRedo;
-  at("clear").disabled = ink.isEmpty && !picture;
+  at("clear").disabled = ink.isEmpty && !image;
   at("hint").hidden = !ink.isEmpty || ink.isWriting;
 }
 
 ink.addEventListener("begin", () => { clearTimeout(timer); at("hint").hidden = true; });
 ink.addEventListener("change", () => {
-  if (ink.isEmpty) startAnew();
+  if (ink.isEmpty) newInput();
   showTools();
-  readSoon(ink.isEmpty ? 0 : PAUSE_AFTER_STROKE);
+  recognizeSoon(ink.isEmpty ? 0 : PAUSE_AFTER_STROKE);
 });
 
-function take(erasing) {
+function selectTool(erasing) {
   ink.erasing = erasing;
   at("ink").classList.toggle("erasing", erasing);
   at("pen").setAttribute("aria-pressed", !erasing);
@@ -189,12 +189,12 @@ function take(erasing) {
 }
 
 function clear() {
-  if (picture) removePicture();
+  if (image) removeImage();
   else ink.clear();
 }
 
-at("pen").addEventListener("click", () => take(false));
-at("eraser").addEventListener("click", () => take(true));
+at("pen").addEventListener("click", () => selectTool(false));
+at("eraser").addEventListener("click", () => selectTool(true));
 at("undo").addEventListener("click", () => ink.undo());
 at("redo").addEventListener("click", () => ink.redo());
 at("clear").addEventListener("click", clear);
@@ -206,13 +206,13 @@ document.addEventListener("keydown", (event) => {
   const control = event.ctrlKey || event.metaKey;
   const actions = control
     ? { z: () => (event.shiftKey ? ink.redo() : ink.undo()), y: () => ink.redo(), backspace: clear }
-    : { p: () => take(false), e: () => take(true) };
+    : { p: () => selectTool(false), e: () => selectTool(true) };
   if (!actions[key] || event.altKey) return;
   event.preventDefault();
   actions[key]();
 });
 
-// Pictures
+// Images
 
 async function open(file) {
   if (!file) return;
@@ -220,33 +220,33 @@ async function open(file) {
   try {
     bitmap = await createImageBitmap(file);
   } catch {
-    // InkML, PDF, and what this browser does not know: the server says whether it does.
+    // InkML, PDF, and formats that only the server may support.
   }
   const blob = bitmap ? await crop.ask(bitmap) : file;
   if (!blob) return;
-  startAnew();
-  picture = { blob, name: file.name || "picture" };
-  URL.revokeObjectURL(at("picture").src);
-  at("picture").src = URL.createObjectURL(blob);
-  at("picture").hidden = !bitmap;
+  newInput();
+  image = { blob, name: file.name || "image" };
+  URL.revokeObjectURL(at("image").src);
+  at("image").src = URL.createObjectURL(blob);
+  at("image").hidden = !bitmap;
   at("shown").hidden = false;
   showTools();
   showFormula("", "");
   at("alternatives-box").hidden = true;
   at("confidence").hidden = true;
-  readNow();
+  recognizeNow();
 }
 
-function removePicture() {
-  picture = null;
-  startAnew();
+function removeImage() {
+  image = null;
+  newInput();
   at("shown").hidden = true;
   showTools();
   showNothing();
-  if (!ink.isEmpty) readSoon(0);
+  if (!ink.isEmpty) recognizeSoon(0);
 }
 
-at("remove").addEventListener("click", removePicture);
+at("remove").addEventListener("click", removeImage);
 at("choose").addEventListener("click", () => at("file").click());
 at("file").addEventListener("change", () => { open(at("file").files[0]); at("file").value = ""; });
 
@@ -267,7 +267,7 @@ document.addEventListener("drop", (event) => {
   open([...event.dataTransfer.files][0]);
 });
 
-// LaTeX, and taking it away
+// LaTeX and the clipboard
 
 at("latex").addEventListener("input", () => {
   clearTimeout(typeset.timer);
@@ -281,12 +281,12 @@ const texts = {
   mathml: () => shown.mathml,
   markdown: () => (isBlock() ? `$$${shown.latex}$$` : `$${shown.latex}$`),
 };
-const names = { latex: "LaTeX", mathml: "MathML", markdown: "Markdown", png: "Picture" };
+const names = { latex: "LaTeX", mathml: "MathML", markdown: "Markdown", png: "Image" };
 
 async function copy(kind) {
   try {
     if (kind === "png") {
-      const blob = formulaPicture(at("formula").querySelector("math"));
+      const blob = formulaImage(at("formula").querySelector("math"));
       await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
     } else {
       await copyText(texts[kind]());
@@ -297,7 +297,7 @@ async function copy(kind) {
   }
 }
 
-// Pages that were not loaded safely, such as over the local network, have no clipboard.
+// Pages without HTTPS, such as on a local network, have no clipboard API.
 async function copyText(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const field = document.createElement("textarea");
@@ -312,20 +312,20 @@ async function copyText(text) {
 for (const button of document.querySelectorAll("[data-copy]"))
   button.addEventListener("click", () => copy(button.dataset.copy));
 
-// How it was read
+// How it was recognized
 
 at("how").addEventListener("toggle", () => {
   if (!at("how").open) return;
-  if (picture || !ink.isEmpty) readNow();
-  else { showLooks(at("looks"), null); showForest(at("forest"), ""); }
+  if (image || !ink.isEmpty) recognizeNow();
+  else { showAttention(at("attention"), null); showForest(at("forest"), ""); }
 });
 
 async function showSymbols() {
   try {
-    const { words } = await describeModel();
-    at("words").replaceChildren(...words.map((word) => {
+    const { words: tokens } = await describeModel();
+    at("vocabulary").replaceChildren(...tokens.map((token) => {
       const item = document.createElement("li");
-      item.textContent = word;
+      item.textContent = token;
       return item;
     }));
     at("symbols").showModal();
@@ -339,10 +339,10 @@ at("symbols-close").addEventListener("click", () => at("symbols").close());
 
 // History
 
-function keep() {
+function remember() {
   if (!shown.latex) return;
-  const strokes = picture ? null : ink.strokes;
-  history.keep({ id: writing, ...shown, strokes });
+  const strokes = image ? null : ink.strokes;
+  history.add({ id: inputId, ...shown, strokes });
   showHistory();
 }
 
@@ -361,12 +361,12 @@ function showHistory() {
 }
 
 function recall({ id, latex, mathml, strokes }) {
-  if (picture) removePicture();
+  if (image) removeImage();
   if (strokes) ink.replace(strokes);
   else ink.clear();
   clearTimeout(timer);
   at("formula").ariaBusy = false;
-  writing = id;
+  inputId = id;
   showProblem(null);
   at("confidence").hidden = true;
   at("alternatives-box").hidden = true;
@@ -375,13 +375,13 @@ function recall({ id, latex, mathml, strokes }) {
   at("formula").scrollIntoView({ block: "nearest" });
 }
 
-at("forget").addEventListener("click", () => { history.forget(); showHistory(); });
+at("clear-history").addEventListener("click", () => { history.clear(); showHistory(); });
 
-// Light and dark
+// Light and dark theme
 
 const THEME = "posformer.theme";
 
-function paint(theme) {
+function applyTheme(theme) {
   if (theme) document.documentElement.dataset.theme = theme;
   ink.draw();
 }
@@ -391,13 +391,13 @@ at("theme").addEventListener("click", () => {
     || (!document.documentElement.dataset.theme
       && matchMedia("(prefers-color-scheme: dark)").matches);
   const theme = isDark ? "light" : "dark";
-  try { localStorage.setItem(THEME, theme); } catch { /* kept for this visit only */ }
-  paint(theme);
+  try { localStorage.setItem(THEME, theme); } catch { /* applies to this visit only */ }
+  applyTheme(theme);
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => paint());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => applyTheme());
 
 let known = null;
-try { known = localStorage.getItem(THEME); } catch { /* private windows keep nothing */ }
-paint(known);
+try { known = localStorage.getItem(THEME); } catch { /* private windows store nothing */ }
+applyTheme(known);
 showTools();
 showHistory();

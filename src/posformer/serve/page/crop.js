@@ -1,14 +1,14 @@
-// A dialog that asks which part of a picture is the formula.
+// A dialog that asks which part of an image is the formula.
 
-const LONGEST = 2400; // pixels of a side that are sent; more would not be read better
-const SMALLEST = 8;
+const MAX_SIDE = 2400; // longest side that is sent, in pixels; more does not help recognition
+const MIN_SIDE = 8;
 
 export class Crop {
   #dialog;
   #canvas;
-  #picture = null;
-  #scale = 1; // pixels on the screen for one of the picture
-  #box = null; // in pixels of the picture
+  #image = null;
+  #scale = 1; // screen pixels per image pixel
+  #box = null; // in image pixels
   #anchor = null;
   #done = null;
 
@@ -26,9 +26,9 @@ export class Crop {
     dialog.addEventListener("close", () => { this.#done?.(null); this.#done = null; });
   }
 
-  // The chosen part as a PNG; null if it was given up.
-  async ask(picture) {
-    this.#picture = picture;
+  // Resolves to the selected part as PNG, or null if the user cancels.
+  async ask(image) {
+    this.#image = image;
     this.#box = this.#whole();
     this.#dialog.showModal();
     this.#fit();
@@ -36,11 +36,11 @@ export class Crop {
     return new Promise((done) => { this.#done = done; });
   }
 
-  #whole() { return { x: 0, y: 0, width: this.#picture.width, height: this.#picture.height }; }
+  #whole() { return { x: 0, y: 0, width: this.#image.width, height: this.#image.height }; }
 
   #fit() {
     const room = [Math.min(innerWidth * 0.86, 900), innerHeight * 0.55];
-    const { width, height } = this.#picture;
+    const { width, height } = this.#image;
     this.#scale = Math.min(room[0] / width, room[1] / height, 2);
     this.#canvas.width = Math.max(1, Math.round(width * this.#scale));
     this.#canvas.height = Math.max(1, Math.round(height * this.#scale));
@@ -52,7 +52,7 @@ export class Crop {
     const { width, height } = this.#canvas;
     const { x, y, width: across, height: down } = this.#box;
     const place = [x, y, across, down].map((number) => number * this.#scale);
-    pen.drawImage(this.#picture, 0, 0, width, height);
+    pen.drawImage(this.#image, 0, 0, width, height);
     pen.fillStyle = "#000a";
     pen.beginPath();
     pen.rect(0, 0, width, height);
@@ -67,8 +67,8 @@ export class Crop {
     const area = this.#canvas.getBoundingClientRect();
     const within = (number, most) => Math.min(most, Math.max(0, number));
     return {
-      x: within((event.clientX - area.left) / area.width, 1) * this.#picture.width,
-      y: within((event.clientY - area.top) / area.height, 1) * this.#picture.height,
+      x: within((event.clientX - area.left) / area.width, 1) * this.#image.width,
+      y: within((event.clientY - area.top) / area.height, 1) * this.#image.height,
     };
   }
 
@@ -83,7 +83,7 @@ export class Crop {
     const [x, y] = [Math.min(here.x, this.#anchor.x), Math.min(here.y, this.#anchor.y)];
     const width = Math.abs(here.x - this.#anchor.x);
     const height = Math.abs(here.y - this.#anchor.y);
-    if (width < SMALLEST || height < SMALLEST) return;
+    if (width < MIN_SIDE || height < MIN_SIDE) return;
     this.#box = { x, y, width, height };
     this.#draw();
   }
@@ -93,15 +93,15 @@ export class Crop {
     const step = steps[event.key];
     if (!step) return;
     event.preventDefault();
-    const far = Math.max(this.#picture.width, this.#picture.height) / 50;
+    const distance = Math.max(this.#image.width, this.#image.height) / 50;
     const box = { ...this.#box };
-    const [right, down] = step.map((number) => number * far);
+    const [right, down] = step.map((number) => number * distance);
     if (event.shiftKey) {
-      box.width = Math.min(Math.max(SMALLEST, box.width + right), this.#picture.width - box.x);
-      box.height = Math.min(Math.max(SMALLEST, box.height + down), this.#picture.height - box.y);
+      box.width = Math.min(Math.max(MIN_SIDE, box.width + right), this.#image.width - box.x);
+      box.height = Math.min(Math.max(MIN_SIDE, box.height + down), this.#image.height - box.y);
     } else {
-      box.x = Math.min(Math.max(0, box.x + right), this.#picture.width - box.width);
-      box.y = Math.min(Math.max(0, box.y + down), this.#picture.height - box.height);
+      box.x = Math.min(Math.max(0, box.x + right), this.#image.width - box.width);
+      box.y = Math.min(Math.max(0, box.y + down), this.#image.height - box.height);
     }
     this.#box = box;
     this.#draw();
@@ -111,17 +111,17 @@ export class Crop {
     const done = this.#done;
     this.#done = null;
     this.#dialog.close();
-    done?.(await cut(this.#picture, this.#box));
+    done?.(await cut(this.#image, this.#box));
   }
 }
 
-function cut(picture, { x, y, width, height }) {
-  const scale = Math.min(1, LONGEST / Math.max(width, height));
+function cut(image, { x, y, width, height }) {
+  const scale = Math.min(1, MAX_SIDE / Math.max(width, height));
   const canvas = document.createElement("canvas");
   canvas.width = Math.max(1, Math.round(width * scale));
   canvas.height = Math.max(1, Math.round(height * scale));
   const pen = canvas.getContext("2d");
   pen.imageSmoothingQuality = "high";
-  pen.drawImage(picture, x, y, width, height, 0, 0, canvas.width, canvas.height);
+  pen.drawImage(image, x, y, width, height, 0, 0, canvas.width, canvas.height);
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }

@@ -1,4 +1,4 @@
-// The OpenAPI document of the server, to be read by people.
+// A readable page for the OpenAPI document of the server.
 
 const make = (name, text = "", ...children) => {
   const element = document.createElement(name);
@@ -31,7 +31,7 @@ const part = (title, rows) => (rows.length ? [make("h3", title), table(rows)] : 
 function operation(method, path, described) {
   const content = Object.values(described.requestBody?.content ?? {})[0];
   const answer = described.responses["200"].content["application/json"].schema;
-  const refusals = Object.entries(described.responses).filter(([status]) => status !== "200");
+  const errors = Object.entries(described.responses).filter(([status]) => status !== "200");
   return make("article", "",
     make("h2", "", make("b", method.toUpperCase()), ` ${path}`),
     make("p", described.description ?? ""),
@@ -39,8 +39,8 @@ function operation(method, path, described) {
       ({ name, schema, description }) => [name, typeOf(schema), description ?? ""])),
     ...part(`Body, ${Object.keys(described.requestBody?.content ?? {})[0]}`,
       content ? fields(content.schema) : []),
-    ...part("Answer", fields(answer)),
-    ...part("Refusals, with the reason as “error”", refusals.map(
+    ...part("Response", fields(answer)),
+    ...part("Errors, with the reason in “error”", errors.map(
       ([status, { description }]) => [status, description])));
 }
 

@@ -1,4 +1,4 @@
-// MathML from the server as elements of the page, and as a picture.
+// MathML from the server as DOM elements and as an image.
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const ELEMENTS = new Set(("math merror mfrac mi mn mo mover mpadded mphantom mmultiscripts mprescripts "
@@ -8,11 +8,11 @@ const ATTRIBUTES = new Set(("accent accentunder columnalign columnspacing depth 
   + "fence form height largeop linethickness lspace mathvariant maxsize minsize movablelimits "
   + "rowspacing rspace scriptlevel separator stretchy symmetric voffset width").split(" "));
 
-// Large formulas have the limits of these above and below.
+// Operators whose limits stand above and below in display style.
 const WITH_LIMITS = /^(?:[∏∐∑⋀⋁⋂⋃⨀⨁⨂⨄⨆]|lim|max|min|sup|inf)$/u;
 const LIMITS = { msub: "munder", msup: "mover", msubsup: "munderover" };
 
-// Rebuilt element by element: what is no formula never gets into the page.
+// Copies allowed elements and attributes only, so that no other markup gets into the page.
 export function formula(mathml, display = "block") {
   const parsed = new DOMParser().parseFromString(mathml, "application/xml");
   const math = parsed.querySelector("parsererror") ? null : copy(parsed.documentElement, display === "block");
@@ -36,30 +36,30 @@ function copy(node, large) {
   return element;
 }
 
-const PICTURE_SCALE = 3;
-const PICTURE_MARGIN = 12;
+const IMAGE_SCALE = 3;
+const IMAGE_MARGIN = 12;
 
-// Black on white, three times as fine as on the screen.
-export async function formulaPicture(math) {
+// Black on white, at three times the screen resolution.
+export async function formulaImage(math) {
   const box = math.getBoundingClientRect();
-  const width = Math.ceil(box.width) + 2 * PICTURE_MARGIN;
-  const height = Math.ceil(box.height) + 2 * PICTURE_MARGIN;
+  const width = Math.ceil(box.width) + 2 * IMAGE_MARGIN;
+  const height = Math.ceil(box.height) + 2 * IMAGE_MARGIN;
   const { fontSize, fontFamily } = getComputedStyle(math);
   const content = new XMLSerializer().serializeToString(math);
   const family = fontFamily.replaceAll('"', "'");
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}">`
     + `<foreignObject width="100%" height="100%"><div xmlns="http://www.w3.org/1999/xhtml" `
-    + `style="margin:${PICTURE_MARGIN}px;font-size:${fontSize};font-family:${family};color:#000">`
+    + `style="margin:${IMAGE_MARGIN}px;font-size:${fontSize};font-family:${family};color:#000">`
     + `${content}</div></foreignObject></svg>`;
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
   await image.decode();
   const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [width * PICTURE_SCALE, height * PICTURE_SCALE];
+  [canvas.width, canvas.height] = [width * IMAGE_SCALE, height * IMAGE_SCALE];
   const pen = canvas.getContext("2d");
   pen.fillStyle = "#fff";
   pen.fillRect(0, 0, canvas.width, canvas.height);
   pen.drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((done, failed) =>
-    canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("no picture"))), "image/png"));
+    canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("no image"))), "image/png"));
 }

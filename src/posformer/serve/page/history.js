@@ -1,20 +1,20 @@
-// What was read on this visit and before, kept in the browser only.
+// Recent results, stored in the browser only.
 
 const KEY = "posformer.history";
-const MOST = 30;
+const MAX_ENTRIES = 30;
 
 export class History {
   #entries = load();
 
   get entries() { return this.#entries; }
 
-  // The same writing replaces what was read of it before.
-  keep(entry) {
-    this.#entries = [entry, ...this.#entries.filter(({ id }) => id !== entry.id)].slice(0, MOST);
+  // An entry replaces an earlier one with the same id.
+  add(entry) {
+    this.#entries = [entry, ...this.#entries.filter(({ id }) => id !== entry.id)].slice(0, MAX_ENTRIES);
     save(this.#entries);
   }
 
-  forget() {
+  clear() {
     this.#entries = [];
     save(this.#entries);
   }
@@ -33,6 +33,6 @@ function save(entries) {
   try {
     localStorage.setItem(KEY, JSON.stringify(entries));
   } catch {
-    // Private windows keep nothing, and a full store keeps the old.
+    // Private windows store nothing, and storage may be full.
   }
 }

@@ -1,15 +1,15 @@
-// How it was read: where the model looked, and the position forest as trees.
+// How a formula was recognized: attention maps, and the position forest as trees.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-export function showLooks(place, explanation) {
-  place.replaceChildren(...(explanation ?? []).map(look));
-  if (!explanation) place.append("Write something first.");
+export function showAttention(container, explanation) {
+  container.replaceChildren(...(explanation ?? []).map(attentionFigure));
+  if (!explanation) container.append("Write a formula first.");
 }
 
-function look({ picture, rows, columns, symbols }) {
+function attentionFigure({ picture, rows, columns, symbols }) {
   const figure = document.createElement("div");
-  figure.className = "look";
+  figure.className = "attention";
   const canvas = document.createElement("canvas");
   const chips = document.createElement("div");
   chips.className = "chips";
@@ -22,7 +22,7 @@ function look({ picture, rows, columns, symbols }) {
     button.textContent = token;
     const show = () => {
       for (const other of buttons) other.setAttribute("aria-pressed", other === button);
-      drawLook(canvas, image, map, rows, columns);
+      drawAttention(canvas, image, map, rows, columns);
     };
     button.addEventListener("pointerenter", show);
     button.addEventListener("focus", show);
@@ -33,11 +33,11 @@ function look({ picture, rows, columns, symbols }) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (step) buttons[buttons.indexOf(document.activeElement) + step]?.focus();
   });
-  image.decode().then(() => drawLook(canvas, image, null, rows, columns));
+  image.decode().then(() => drawAttention(canvas, image, null, rows, columns));
   return figure;
 }
 
-function drawLook(canvas, image, map, rows, columns) {
+function drawAttention(canvas, image, map, rows, columns) {
   const scale = Math.max(1, Math.round(900 / image.width));
   canvas.width = image.width * scale;
   canvas.height = image.height * scale;
@@ -47,8 +47,7 @@ function drawLook(canvas, image, map, rows, columns) {
   if (!map) return;
   pen.globalCompositeOperation = "screen";
   pen.filter = `blur(${5 * scale}px)`;
-  const glow = heat(map, rows, columns);
-  pen.drawImage(glow, 0, 0, canvas.width, canvas.height);
+  pen.drawImage(heatmap(map, rows, columns), 0, 0, canvas.width, canvas.height);
   pen.filter = "none";
   pen.globalCompositeOperation = "multiply";
   pen.fillStyle = "#ffb070";
@@ -58,7 +57,7 @@ function drawLook(canvas, image, map, rows, columns) {
   pen.globalCompositeOperation = "source-over";
 }
 
-function heat(map, rows, columns) {
+function heatmap(map, rows, columns) {
   const small = document.createElement("canvas");
   [small.width, small.height] = [columns, rows];
   const pen = small.getContext("2d");
@@ -71,10 +70,10 @@ function heat(map, rows, columns) {
 const LINE = /^([│├└─ ]*)([MLR])(?: {2}(.*))?$/u;
 const [CHARACTER, HEIGHT, GAP, LEVEL] = [9.1, 34, 14, 62];
 
-export function showForest(place, trees) {
-  const roots = grow(trees);
+export function showForest(container, trees) {
+  const roots = parseTrees(trees);
   if (!roots.length) {
-    place.replaceChildren("Write something first.");
+    container.replaceChildren("Write a formula first.");
     return;
   }
   const svg = element("svg", { role: "img", "aria-label": trees });
@@ -87,17 +86,17 @@ export function showForest(place, trees) {
   const [width, height] = [x, depth * LEVEL + HEIGHT + 4];
   for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` }))
     svg.setAttribute(name, value);
-  place.replaceChildren(svg);
+  container.replaceChildren(svg);
 }
 
-// The text that draws the forest, as nodes again.
-function grow(trees) {
+// Parses the text form of the forest into nodes.
+function parseTrees(trees) {
   const roots = [];
   const path = [];
   for (const line of trees.split("\n")) {
     const match = LINE.exec(line);
     if (!match) continue;
-    const node = { letter: match[2], text: match[3] ?? "", children: [] };
+    const node = { position: match[2], text: match[3] ?? "", children: [] };
     const depth = match[1].length / 3;
     path.length = depth;
     (depth ? path[depth - 1].children : roots).push(node);
@@ -124,20 +123,20 @@ function drawTree(svg, node, left, depth) {
     const [from, end] = [top + HEIGHT, top + LEVEL];
     const bend = (from + end) / 2;
     svg.append(element("path", {
-      class: child.letter,
+      class: child.position,
       d: `M${middle} ${from}C${middle} ${bend} ${to} ${bend} ${to} ${end}`,
     }));
     deepest = Math.max(deepest, drawTree(svg, child, x, depth + 1));
     x += child.span + GAP;
   }
-  const group = element("g", { class: node.letter });
+  const group = element("g", { class: node.position });
   const start = middle - node.width / 2;
   group.append(element("rect", { x: start, y: top, width: node.width, height: HEIGHT, rx: 9 }));
-  const letter = element("text", { class: "letter", x: start + 9, y: top + 22 });
-  letter.textContent = node.letter;
+  const position = element("text", { class: "position", x: start + 9, y: top + 22 });
+  position.textContent = node.position;
   const text = element("text", { x: start + 25, y: top + 22 });
   text.textContent = node.text;
-  group.append(letter, text);
+  group.append(position, text);
   svg.append(group);
   return deepest;
 }

@@ -1,11 +1,11 @@
-// The writing area: strokes in, strokes kept, undone, erased and drawn.
+// The writing area: records, draws, erases and undoes strokes.
 
 const PEN_WIDTH = 3.2;
 const ERASER_RADIUS = 10;
 
 export class Ink extends EventTarget {
   #canvas;
-  #strokes = []; // of points [x, y, pressure]; never changed in place, so that undo is a list
+  #strokes = []; // lists of points [x, y, pressure]; replaced, never modified, for undo
   #past = [];
   #future = [];
   #current = null;
@@ -52,7 +52,7 @@ export class Ink extends EventTarget {
   }
 
   #down(event) {
-    // A hand that rests on the screen while a pen writes is no writing.
+    // Palm rejection: once a pen is in use, ignore touch.
     if (event.pointerType === "pen") this.#penSeen = true;
     if (event.pointerType === "touch" && this.#penSeen) return;
     if (event.button > 0 && event.button !== 5) return;
@@ -60,7 +60,7 @@ export class Ink extends EventTarget {
     event.preventDefault();
     this.#canvas.focus({ preventScroll: true });
     this.#canvas.setPointerCapture(event.pointerId);
-    const erases = this.erasing || event.button === 5; // the back end of many pens
+    const erases = this.erasing || event.button === 5; // the eraser end of a pen
     this.#current = { id: event.pointerId, points: [], erases, zoom: this.#zoom() };
     this.#beforeErasing = erases ? this.#strokes : null;
     this.dispatchEvent(new Event("begin"));
@@ -86,8 +86,8 @@ export class Ink extends EventTarget {
 
   #erase(points) {
     const touched = (stroke) =>
-      points.some((point) => stroke.some((other, place) =>
-        distance(point, stroke[Math.max(0, place - 1)], other) < ERASER_RADIUS));
+      points.some((point) => stroke.some((other, index) =>
+        distance(point, stroke[Math.max(0, index - 1)], other) < ERASER_RADIUS));
     this.#strokes = this.#strokes.filter((stroke) => !touched(stroke));
   }
 
@@ -106,7 +106,7 @@ export class Ink extends EventTarget {
     this.#show(this.#strokes);
   }
 
-  // Below 1 where the area has become too small for what was written, as on a phone that is turned.
+  // Below 1 if the area has become too small for the ink, such as after rotating a phone.
   #zoom() {
     const { clientWidth, clientHeight } = this.#canvas;
     let zoom = 1;
@@ -154,8 +154,8 @@ function drawStroke(pen, points) {
     pen.fill();
     return;
   }
-  for (let place = 1; place < points.length; place++) {
-    const [before, here] = [points[place - 1], points[place]];
+  for (let index = 1; index < points.length; index++) {
+    const [before, here] = [points[index - 1], points[index]];
     pen.lineWidth = thickness((before[2] + here[2]) / 2);
     pen.beginPath();
     pen.moveTo(before[0], before[1]);
@@ -164,11 +164,11 @@ function drawStroke(pen, points) {
   }
 }
 
-// From a point to the line between two others.
+// Distance from a point to a line segment.
 function distance([x, y], [fromX, fromY], [toX, toY]) {
   const [acrossX, acrossY] = [toX - fromX, toY - fromY];
   const length = acrossX ** 2 + acrossY ** 2;
   const along = length ? ((x - fromX) * acrossX + (y - fromY) * acrossY) / length : 0;
-  const place = Math.min(1, Math.max(0, along));
-  return Math.hypot(x - fromX - place * acrossX, y - fromY - place * acrossY);
+  const fraction = Math.min(1, Math.max(0, along));
+  return Math.hypot(x - fromX - fraction * acrossX, y - fromY - fraction * acrossY);
 }
