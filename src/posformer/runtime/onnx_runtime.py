@@ -214,7 +214,7 @@ class OnnxRuntime:
         for image in images:
             batch, _ = pad_images([image], self.config.encoder.mask_padding)
             sizes.append((-(-batch.shape[2] // _CELL), -(-batch.shape[3] // _CELL)))
-            encoded.append(self._encoder.run(None, {"images": batch}))
+            encoded.append(self._encoder.run(None, {self._encoder.get_inputs()[0].name: batch}))
         joined = _join(self._encoder.get_outputs(), encoded, sizes)
         padding = joined["padding"]
         kept = self._signature.at_start(joined, len(padding), padding[0].size)
