@@ -9,12 +9,12 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posformer.atomic import atomic_folder
 from posformer.errors import ConfigError, LatexError, ModelError
 from posformer.latex import Vocabulary
 from posformer.models.model_config import ModelConfig
@@ -113,9 +113,7 @@ def write_folder(
     """
     if path.exists() and any(path.iterdir()) and not (path / _CONFIG).exists():
         raise ModelError(f"{path}: is not empty and not a model folder; choose another")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
-    try:
+    with atomic_folder(path) as fresh:
         vocabulary.save(fresh / VOCABULARY)
         for name, source in files.items():
             shutil.copyfile(source, fresh / name)
@@ -127,13 +125,6 @@ def write_folder(
         }
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         (fresh / _CONFIG).write_text(text, encoding="utf-8")
-        fresh.chmod(0o755)
-        if path.exists():
-            shutil.rmtree(path)
-        fresh.rename(path)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
     return open_folder(path)
 
 

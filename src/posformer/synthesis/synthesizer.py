@@ -13,6 +13,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from posformer.atomic import atomic_path
 from posformer.data.image_dataset import list_splits, open_images
 from posformer.data.ink_dataset import InkSample, InkSampler, load_ink
 from posformer.errors import DataError
@@ -279,17 +280,12 @@ def write_set(
     """
     if not re.fullmatch(r"\w[\w.-]*", split):
         raise DataError(f"invalid split name '{split}': use letters, digits, '_', '-' and '.'")
-    unfinished = Path(f"{os.fspath(path)}.part")
+    expressions = _generate(synthesizer, count, seed, split)
     try:
-        with zipfile.ZipFile(unfinished, "w") as archive:
-            yield from _write_expressions(
-                archive, _generate(synthesizer, count, seed, split), split
-            )
-        unfinished.replace(path)
+        with atomic_path(Path(path)) as part, zipfile.ZipFile(part, "w") as archive:
+            yield from _write_expressions(archive, expressions, split)
     except OSError as error:
         raise DataError(f"{path}: cannot write: {error.strerror}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _write_expressions(

@@ -5,11 +5,9 @@ is rendered, and rendering reads its map. So batches are packed as ever, and the
 drawing that the encoder saw go along.
 """
 
-import contextlib
 import hashlib
 import json
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,6 +19,7 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
+from posformer.atomic import atomic_folder
 from posformer.data import Sample, Sampler, pack_batches
 from posformer.data.storage import open_files
 from posformer.models.encoder import STRIDE
@@ -149,15 +148,8 @@ def _open_store(folder: Path, source: Sampler, encoder: FrozenEncoder, turn: int
         return FeatureStore(folder)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         shutil.rmtree(folder, ignore_errors=True)  # what is left of a damaged one
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Another process may look for it at this moment: it sees a whole store or none.
-    fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
-    try:
+    with atomic_folder(folder, replace=False) as fresh:
         _write_store(fresh, source, encoder, turn)
-        with contextlib.suppress(OSError):  # another process was first, with the same maps
-            fresh.rename(folder)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
     return FeatureStore(folder)
 
 
