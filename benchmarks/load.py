@@ -1,9 +1,9 @@
-"""The server under load: how much it reads, how long that takes, and what happens beyond.
+"""The server under load: throughput, latency, and behavior beyond its limits.
 
-Clients run in this process and talk to servers on loopback, one for each number of workers and
-size of batches, in turns. For 1 to 64 clients the table has requests a second, waiting times, and
-the CPU time that a request took, which other programs disturb least. Then the last server is
-flooded with ten times as many requests as fit in.
+Clients run in this process and call servers on loopback, one per number of workers and batch
+size, in turns. For 1 to 64 clients the table shows requests per second, latencies, and CPU time per
+request, which other programs affect least. Then the last server gets ten times as many requests at
+once as it accepts.
 
     python benchmarks/load.py --model MODEL --seconds 5 --workers 1 2 --batch 1 8
 """
@@ -27,35 +27,35 @@ import numpy as np
 from posformer.synthesis.synthesizer import in_pixels, open_synthesizer
 
 CLIENTS = (1, 4, 16, 64)
-REQUESTS = 64  # that the server takes in
-FORMULAS = 100  # that clients ask for
+REQUESTS = 64  # open requests that the server accepts
+FORMULAS = 100  # different requests
 
 
 def formulas(count: int) -> list[dict[str, list[list[list[float]]]]]:
-    """What clients ask for: made-up formulas in the project's own hand."""
+    """Return request bodies with synthetic formulas."""
     synthesizer, random = open_synthesizer(), np.random.default_rng(0)
     inks = [in_pixels(synthesizer.make(random)) for _ in range(count)]
     return [{"strokes": [stroke.round(1).tolist() for stroke in ink.strokes]} for ink in inks]
 
 
-ASKED = formulas(FORMULAS)
+BODIES = formulas(FORMULAS)
 
 
 @dataclass(frozen=True)
 class Load:
-    """What came of a number of clients."""
+    """Measurements for a number of clients."""
 
     seconds: float
-    busy: float  # seconds of CPU that the server used
-    latencies: np.ndarray  # seconds of each answer
+    busy: float  # CPU seconds of the server
+    latencies: np.ndarray  # seconds of each successful request
     statuses: Counter[int]
 
 
 async def client(http: httpx2.AsyncClient, until: float, number: int, found: list) -> None:
     while (start := perf_counter()) < until:
-        answer = await http.post("/api/strokes", json=ASKED[number % len(ASKED)])
+        answer = await http.post("/api/strokes", json=BODIES[number % len(BODIES)])
         found.append((perf_counter() - start, answer.status_code))
-        number += 7  # so that clients do not ask for the same one after another
+        number += 7  # so that clients do not send the same requests in step
         if answer.status_code == 503:
             await asyncio.sleep(0.05)
 
@@ -74,19 +74,20 @@ async def load(server: "Server", clients: int, seconds: float) -> Load:
 
 
 async def flood(address: str, requests: int) -> Counter[int]:
-    """All at once."""
+    """Send all requests at once."""
     limits = httpx2.Limits(max_connections=None)
     async with httpx2.AsyncClient(base_url=address, timeout=120, limits=limits) as http:
-        asked = [
-            http.post("/api/strokes", json=ASKED[number % len(ASKED)]) for number in range(requests)
+        requests_ = [
+            http.post("/api/strokes", json=BODIES[number % len(BODIES)])
+            for number in range(requests)
         ]
-        answers = await asyncio.gather(*asked)
+        answers = await asyncio.gather(*requests_)
     assert all("Retry-After" in one.headers for one in answers if one.status_code == 503)
     return Counter(answer.status_code for answer in answers)
 
 
 class Server:
-    """The server as a process of its own, so that its memory can be read."""
+    """The server in a separate process, so that its memory can be measured."""
 
     def __init__(self, model: Path | None, workers: int, batch: int) -> None:
         command = [sys.executable, "-m", "posformer.cli", "serve", "--port", "0"]
@@ -105,13 +106,13 @@ class Server:
 
     @property
     def megabytes(self) -> float:
-        """Memory that it holds now."""
+        """Current memory."""
         pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     @property
     def cpu_seconds(self) -> float:
-        """That it has used so far."""
+        """CPU time so far."""
         times = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -127,11 +128,11 @@ def row(name: str, result: Load) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", type=Path, help="a model folder; else the one that comes along")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each row")
+    parser.add_argument("--model", type=Path, help="model folder (default: the bundled model)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="per row")
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
-    parser.add_argument("--workers", type=int, nargs="+", default=[2], help="of the servers")
-    parser.add_argument("--batch", type=int, nargs="+", default=[1, 8], help="of the servers")
+    parser.add_argument("--workers", type=int, nargs="+", default=[2], help="per server")
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 8], help="per server")
     options = parser.parse_args()
     with ExitStack() as running:
         servers = {
@@ -150,7 +151,9 @@ def main() -> None:
         statuses = asyncio.run(flood(server.address, 10 * REQUESTS))
         assert set(statuses) <= {200, 503}, statuses
         print(
-            f"\n{10 * REQUESTS} requests at once, {REQUESTS} fit in: {statuses[200]} read, ", end=""
+            f"\n{10 * REQUESTS} requests at once, at most {REQUESTS} accepted: "
+            f"{statuses[200]} answered, ",
+            end="",
         )
         print(f"{statuses[503]} refused with 503, none lost; ", end="")
         print(f"memory {before:.0f} MB before, {server.megabytes:.0f} MB after")

@@ -1,9 +1,9 @@
-"""Where the time of recognition goes, how many images a second, cold start, and memory.
+"""Time per stage of recognition, images per second, cold start, and memory.
 
     python benchmarks/recognition.py --data crohme.zip --split 2014 --limit 200
 
-The data are images in any layout that `posformer.data` reads; without `--data` the project's own
-handwriting is drawn. Compare the columns of one run; times of two runs say little.
+`--data` is an image dataset in any layout that `posformer.data` reads; the default is synthetic
+handwriting. Compare the columns of one run, not times of different runs.
 """
 
 import argparse
@@ -28,15 +28,15 @@ from posformer.image.sizing import at_working_size
 from posformer.ink import save_image
 from posformer.models.model_config import ModelConfig
 from posformer.recognizer import prepare
-from posformer.runtime import Runtime, decode_images, search_options
-from posformer.search import StepModel
+from posformer.runtime import Runtime, decode_images
+from posformer.search import DecodingOptions, StepModel
 
-STRIDE = 16  # pixels a cell of the feature map
-SEARCHES: dict[str, dict[str, Any]] = {
-    "greedy": {"greedy": True},
-    "beam 3": {"beam": 3},
-    "beam 3, two sizes": {"beam": 3, "views": 2},
-    "beam 10": {"beam": 10},
+STRIDE = 16  # pixels per cell of the feature map
+SEARCHES = {
+    "greedy": DecodingOptions(greedy=True),
+    "beam 3": DecodingOptions(beam=3, scales=1),
+    "beam 3, two scales": DecodingOptions(beam=3, scales=2),
+    "beam 10": DecodingOptions(beam=10, scales=1),
 }
 
 
@@ -45,9 +45,10 @@ def images(arguments: argparse.Namespace) -> list[np.ndarray]:
         from posformer.data import open_images
 
         source = open_images(arguments.data, arguments.split)
-        count = min(arguments.limit, len(source))  # evenly, since sets may be sorted by length
-        places = np.linspace(0, len(source) - 1, count).astype(int)
-        return [source.image(int(place)) for place in places]
+        count = min(arguments.limit, len(source))
+        # Evenly spaced, because a dataset may be sorted by length.
+        indices = np.linspace(0, len(source) - 1, count).astype(int)
+        return [source.image(int(index)) for index in indices]
     from posformer.ink import render
     from posformer.synthesis.synthesizer import in_pixels, open_synthesizer
 
@@ -56,8 +57,8 @@ def images(arguments: argparse.Namespace) -> list[np.ndarray]:
     return [render(in_pixels(synthesizer.make(random)).strokes) for _ in range(arguments.limit)]
 
 
-class Clocked:
-    """A runtime that notes how long its encoder and its decoder run."""
+class TimedRuntime:
+    """A runtime that measures the time of its encoder and decoder."""
 
     def __init__(self, runtime: Runtime, threads: int) -> None:
         self._runtime = runtime
@@ -65,32 +66,34 @@ class Clocked:
         self.encoder = self.decoder = 0.0
         self._now = clock(threads)
 
-    def encode(self, given: Sequence[np.ndarray]) -> "ClockedSteps":
-        """Encodes images; see `Runtime`."""
+    def encode(self, images: Sequence[np.ndarray]) -> "TimedStepModel":
+        """Encode images; see `Runtime`."""
         start = self._now()
-        model = self._runtime.encode(given)
+        model = self._runtime.encode(images)
         self.encoder += self._now() - start
-        return ClockedSteps(model, self, self._now)
+        return TimedStepModel(model, self, self._now)
 
 
-class ClockedSteps:
-    """The steps of such a runtime."""
+class TimedStepModel:
+    """A step model of a `TimedRuntime`."""
 
-    def __init__(self, model: StepModel[Any], owner: Clocked, now: Callable[[], float]) -> None:
+    def __init__(
+        self, model: StepModel[Any], owner: TimedRuntime, now: Callable[[], float]
+    ) -> None:
         self._model, self._owner, self._now = model, owner, now
         self.start = model.start
 
     def step(self, tokens: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
-        """Feeds tokens; see `StepModel`."""
+        """See `StepModel`."""
         start = self._now()
         found = self._model.step(tokens, state)
         self._owner.decoder += self._now() - start
         return found
 
-    def select(self, state: Any, kept: np.ndarray, rows: np.ndarray) -> Any:
-        """Keeps some images and rows."""
+    def select(self, state: Any, images: np.ndarray, beams: np.ndarray) -> Any:
+        """See `StepModel`."""
         start = self._now()
-        found = self._model.select(state, kept, rows)
+        found = self._model.select(state, images, beams)
         self._owner.decoder += self._now() - start
         return found
 
@@ -98,27 +101,28 @@ class ClockedSteps:
 def print_parts(recognizer: Recognizer, given: Sequence[np.ndarray], threads: int) -> None:
     count = len(given)
     clean = seconds(lambda: [prepare(image) for image in given], threads)
-    print("| ms an image | clean-up | encoder | decoder steps | search | all | images a second |")
+    print(
+        "| ms per image | clean-up | encoder | decoder steps | search | total | images per second |"
+    )
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for name, settings in SEARCHES.items():
-        timed = Clocked(recognizer.runtime, threads)
-        options = search_options(timed.config, **settings)
+    for name, options in SEARCHES.items():
+        timed = TimedRuntime(recognizer.runtime, threads)
         work = partial(decode_images, timed, given, options)
-        reading = seconds(work, threads)
-        search = reading - timed.encoder - timed.decoder
-        parts = (clean, timed.encoder, timed.decoder, search, clean + reading)
+        decoding = seconds(work, threads)
+        search = decoding - timed.encoder - timed.decoder
+        parts = (clean, timed.encoder, timed.decoder, search, clean + decoding)
         cells = " | ".join(f"{1e3 * part / count:.1f}" for part in parts)
-        print(f"| {name} | {cells} | {count / (clean + reading):.1f} |", flush=True)
+        print(f"| {name} | {cells} | {count / (clean + decoding):.1f} |", flush=True)
 
 
 def encoder_flop(config: ModelConfig, height: int, width: int) -> float:
-    """Floating-point operations, two for a product and its sum, for an image of this size."""
+    """Return the floating-point operations for an image; a multiply-add counts as two."""
     growth, decoder = config.encoder.growth, config.decoder
-    rows, columns = -(-height // STRIDE), -(-width // STRIDE)  # of the feature map
+    cells = -(-height // STRIDE) * -(-width // STRIDE)  # of the feature map
     channels = 2 * growth
-    total = 64 * 49 * channels  # the stem, at half the size: 64 pixels a cell of the map
+    total = 64 * 49 * channels  # the stem, at half the resolution: 64 pixels per cell
     for number, layers in enumerate(config.encoder.layers):
-        pixels = 4 ** (len(config.encoder.layers) - 1 - number)  # a cell of the map
+        pixels = 4 ** (len(config.encoder.layers) - 1 - number)  # per cell
         for _ in range(layers):
             total += pixels * 4 * growth * (channels + 9 * growth)
             channels += growth
@@ -126,47 +130,49 @@ def encoder_flop(config: ModelConfig, height: int, width: int) -> float:
             total += pixels * channels * (channels // 2)
             channels //= 2
     total += channels * decoder.width + 2 * decoder.layers * decoder.width**2
-    return 2.0 * total * rows * columns
+    return 2.0 * total * cells
 
 
 def print_encoder_rate(runtime: Runtime, given: Sequence[np.ndarray], threads: int) -> None:
-    """The encoder's operations a second beside those of a matrix product in the same threads."""
+    """Print the encoder's operations per second next to those of a matrix product."""
     size = runtime.config.image
     sized = [at_working_size(one, size.scale, size.margin, size.max_pixels) for one in given]
     work = sum(encoder_flop(runtime.config, *image.shape) for image in sized)
     square = np.random.default_rng(0).random((1024, 1024), np.float32)
     reached, possible = [], []
-    for _ in range(3):  # in turns, since other programs come and go
+    for _ in range(3):  # in turns, since the load of the machine varies
         spent = seconds(lambda: [runtime.encode([image]) for image in sized], threads)
         reached.append(work / spent / 1e9)
         product = seconds(lambda: [square @ square for _ in range(20)], threads)
         possible.append(20 * 2 * 1024**3 / product / 1e9)
     share = max(one / other for one, other in zip(reached, possible, strict=True))
     print(
-        f"\nencoder: {work / len(sized) / 1e9:.2f} GFLOP an image, {max(reached):.0f} GFLOP/s; a "
+        f"\nencoder: {work / len(sized) / 1e9:.2f} GFLOP per image, {max(reached):.0f} GFLOP/s; a "
         f"matrix product (1024, float32, NumPy): {max(possible):.0f} GFLOP/s; share {share:.0%}"
     )
 
 
 def print_commands(given: Sequence[np.ndarray], median: np.ndarray, model: str | None) -> None:
-    """From typing a command to its end: one image, a new process every time; then a folder."""
+    """Print the time of whole commands: one image in a new process each time, then a folder."""
     with tempfile.TemporaryDirectory() as folder:
         for number, image in enumerate(given):
             save_image(image, Path(folder) / f"{number}.png")
         one = Path(folder) / "one.png"
         save_image(median, one)
         runs = [_command(one, model) for _ in range(5)]
-        whole = _command(Path(folder), model)
+        all_images = _command(Path(folder), model)
     times = [spent for spent, _ in runs]
     print(
         f"cold start: {min(times):.2f} s at best, {statistics.median(times):.2f} s in the median "
         f"of {len(times)}; peak memory {max(peak for _, peak in runs):.0f} MB"
     )
-    print(f"a folder of {len(given) + 1}: {whole[0]:.1f} s, peak memory {whole[1]:.0f} MB\n")
+    print(
+        f"a folder of {len(given) + 1}: {all_images[0]:.1f} s, peak memory {all_images[1]:.0f} MB\n"
+    )
 
 
 def _command(path: Path, model: str | None) -> tuple[float, float]:
-    """Seconds that `posformer recognize` takes, and the highest peak so far in megabytes."""
+    """Return the seconds of `posformer recognize`, and the highest memory peak so far in MB."""
     program = [sys.executable, "-m", "posformer.cli", "recognize", str(path)]
     command = [*program, "--model", model] if model else program
     spent = seconds(lambda: subprocess.run(command, check=True, capture_output=True), threads=0)
@@ -188,7 +194,7 @@ def main() -> None:
     threads = arguments.threads
     given = images(arguments)
     median = sorted(given, key=lambda image: image.size)[len(given) // 2]
-    # First of all: a process begins with the peak of the one that started it.
+    # First, because a process starts with the peak memory of its parent.
     print_commands(given, median, arguments.model)
     recognizer = Recognizer.load(arguments.model, threads=threads)
     recognizer.recognize(median)
