@@ -207,9 +207,11 @@ def calibrate(
 
     examples = open_set(data, split, leave_out, limit)
     runtime = load_runtime(model, threads=threads)
-    readings = list(read_best(runtime, examples, DecodingOptions(beam=beam, scales=scales)))
+    predictions = list(read_best(runtime, examples, DecodingOptions(beam=beam, scales=scales)))
     skipped = f" without expressions of {leave_out}" if leave_out else ""
-    trial = try_calibration(readings, f"{data.name} {split}{skipped}, beam {beam}, scales {scales}")
+    trial = try_calibration(
+        predictions, f"{data.name} {split}{skipped}, beam {beam}, scales {scales}"
+    )
     typer.echo(markdown_reliability(trial))
     if curve is not None:
         draw_reliability(trial, curve)

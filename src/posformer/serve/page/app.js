@@ -77,7 +77,7 @@ async function showAnswer(answer) {
     : `Recognized in ${Math.round(answer.milliseconds)} ms`;
   showFormula(answer.latex, answer.mathml);
   showAlternatives([answer, ...answer.alternatives]);
-  remember();
+  addToHistory();
   if (at("how").open) {
     showAttention(at("attention"), answer.explanation);
     showForest(at("forest"), (await describeLatex(answer.latex)).trees);
@@ -100,9 +100,9 @@ function showFormula(latex, mathml, { typed = false } = {}) {
   for (const button of document.querySelectorAll("[data-copy]")) button.disabled = !latex;
 }
 
-async function showAlternatives(readings) {
+async function showAlternatives(hypotheses) {
   const box = at("alternatives");
-  const buttons = readings.map(({ latex, confidence }, index) => {
+  const buttons = hypotheses.map(({ latex, confidence }, index) => {
     const button = document.createElement("button");
     button.type = "button";
     button.title = latex;
@@ -114,8 +114,8 @@ async function showAlternatives(readings) {
     return button;
   });
   box.replaceChildren(...buttons);
-  at("alternatives-box").hidden = readings.length < 2;
-  await Promise.all(readings.map(async ({ latex }, index) => {
+  at("alternatives-box").hidden = hypotheses.length < 2;
+  await Promise.all(hypotheses.map(async ({ latex }, index) => {
     const { mathml } = await describeLatex(latex).catch(() => ({}));
     if (mathml) buttons[index].firstChild.replaceWith(formula(mathml, "inline"));
   }));
@@ -125,7 +125,7 @@ async function choose(latex, button) {
   for (const other of at("alternatives").children)
     other.setAttribute("aria-pressed", other === button);
   await typeset(latex, { typed: false });
-  remember();
+  addToHistory();
 }
 
 async function typeset(latex, { typed }) {
@@ -339,7 +339,7 @@ at("symbols-close").addEventListener("click", () => at("symbols").close());
 
 // History
 
-function remember() {
+function addToHistory() {
   if (!shown.latex) return;
   const strokes = image ? null : ink.strokes;
   history.add({ id: inputId, ...shown, strokes });

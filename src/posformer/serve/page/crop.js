@@ -21,7 +21,7 @@ export class Crop {
     this.#canvas.addEventListener("keydown", (event) => this.#key(event));
     const on = (id, action) => dialog.querySelector(id).addEventListener("click", action);
     on("#crop-cancel", () => dialog.close());
-    on("#crop-all", () => { this.#box = this.#whole(); this.#finish(); });
+    on("#crop-all", () => { this.#box = this.#fullBox(); this.#finish(); });
     on("#crop-read", () => this.#finish());
     dialog.addEventListener("close", () => { this.#done?.(null); this.#done = null; });
   }
@@ -29,14 +29,14 @@ export class Crop {
   // Resolves to the selected part as PNG, or null if the user cancels.
   async ask(image) {
     this.#image = image;
-    this.#box = this.#whole();
+    this.#box = this.#fullBox();
     this.#dialog.showModal();
     this.#fit();
     this.#dialog.querySelector("#crop-read").focus();
     return new Promise((done) => { this.#done = done; });
   }
 
-  #whole() { return { x: 0, y: 0, width: this.#image.width, height: this.#image.height }; }
+  #fullBox() { return { x: 0, y: 0, width: this.#image.width, height: this.#image.height }; }
 
   #fit() {
     const room = [Math.min(innerWidth * 0.86, 900), innerHeight * 0.55];
@@ -51,16 +51,16 @@ export class Crop {
     const pen = this.#canvas.getContext("2d");
     const { width, height } = this.#canvas;
     const { x, y, width: across, height: down } = this.#box;
-    const place = [x, y, across, down].map((number) => number * this.#scale);
+    const selected = [x, y, across, down].map((number) => number * this.#scale);
     pen.drawImage(this.#image, 0, 0, width, height);
     pen.fillStyle = "#000a";
     pen.beginPath();
     pen.rect(0, 0, width, height);
-    pen.rect(...place);
+    pen.rect(...selected);
     pen.fill("evenodd");
     pen.strokeStyle = "#8c9eff";
     pen.lineWidth = 3;
-    pen.strokeRect(...place);
+    pen.strokeRect(...selected);
   }
 
   #at(event) {
