@@ -32,18 +32,18 @@ class TestSizes:
     tokens = Vocabulary([f"w{number}" for number in range(110)])
 
     def test_the_paper_s_model_has_6_4_million_parameters_at_inference(self) -> None:
-        model = PosFormer(load_config(CONFIGS / "paper.yaml").model, self.tokens)
+        model = PosFormer(load_config(CONFIGS / "posformer.yaml").model, self.tokens)
         inference = model.for_inference()
         assert count(inference) == pytest.approx(6.4e6, rel=0.01)
         assert not any("position" in name for name in inference.state_dict())
 
     def test_a_shared_position_decoder_adds_69_thousand(self) -> None:
-        config = load_config(CONFIGS / "paper.yaml").model
+        config = load_config(CONFIGS / "posformer.yaml").model
         shared = PosFormer(with_position(config, "shared"), self.tokens)
         assert round(count(shared.position) / 1000) == 69
 
     def test_heads_alone_cost_least_and_a_separate_decoder_most(self) -> None:
-        config = load_config(CONFIGS / "paper.yaml").model
+        config = load_config(CONFIGS / "posformer.yaml").model
         heads, shared, separate = (
             count(PosFormer(with_position(config, form), self.tokens).position)
             for form in ("heads", "shared", "separate")
@@ -51,7 +51,7 @@ class TestSizes:
         assert heads < shared < separate
 
     def test_the_small_model_has_at_most_7_million(self) -> None:
-        model = PosFormer(load_config(CONFIGS / "small.yaml").model, self.tokens)
+        model = PosFormer(load_config(CONFIGS / "default.yaml").model, self.tokens)
         assert count(model) < 7e6
 
 

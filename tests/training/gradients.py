@@ -9,14 +9,14 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from posformer.training.batch_stream import BatchStream
-from posformer.training.collate import Collator, Rendered
+from posformer.training.collate import Collator, RenderedSample
 from posformer.training.datasets import open_examples
 from posformer.training.lightning_module import TrainingModule
 from posformer.training.losses import all_losses, total_loss
 from posformer.training.training_config import load_config
 
 
-def first_examples(stream: BatchStream) -> list[Rendered]:
+def first_examples(stream: BatchStream) -> list[RenderedSample]:
     drawings, members = next(iter(stream._plan()))
     return [stream._rendered(drawings[index], index) for index in members.tolist()]
 
@@ -45,7 +45,7 @@ def main() -> None:
     import numpy as np
 
     batch = collator(mine, np.random.default_rng(0))
-    output = model(batch.images, batch.padding, batch.tokens, batch.identifiers)
+    output = model(batch.images, batch.padding, batch.input_ids, batch.position_identifiers)
     total_loss(all_losses(output, batch, config.loss), config.loss).backward()
     gradients = {name: weight.grad for name, weight in module.model.named_parameters()}
     if rank == 0:

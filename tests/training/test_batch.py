@@ -7,56 +7,60 @@ import torch
 from posformer.errors import UnknownTokenError
 from posformer.latex import Vocabulary
 from posformer.models import PositionConfig
-from posformer.training.collate import IGNORE, Batch, Collator, Rendered
+from posformer.training.collate import IGNORE, Batch, Collator, RenderedSample
 
 WORDS = Vocabulary(["1", "2", "^", "x", "{", "}"])
 SOS, EOS = WORDS.sos, WORDS.eos
 RNG = np.random.default_rng(0)
 
 
-def example(text: str, boxes: np.ndarray | None = None, **options: object) -> Rendered:
-    return Rendered("e", tuple(text.split()), np.zeros((20, 40), np.uint8), boxes, **options)  # type: ignore[arg-type]
+def example(text: str, boxes: np.ndarray | None = None, **options: object) -> RenderedSample:
+    return RenderedSample("e", tuple(text.split()), np.zeros((20, 40), np.uint8), boxes, **options)  # type: ignore[arg-type]
 
 
-def collate(*examples: Rendered, **options: object) -> Batch:
+def collate(*examples: RenderedSample, **options: object) -> Batch:
     return Collator(WORDS, PositionConfig(form="shared"), **options)(examples, RNG)  # type: ignore[arg-type]
 
 
 def test_both_directions_are_rows_of_the_same_image() -> None:
     batch = collate(example("x ^ { 2 }"))
     ids = WORDS.encode(["x", "^", "{", "2", "}"])
-    assert batch.tokens[0].tolist() == [[SOS, *ids], [EOS, *ids[::-1]]]
-    assert batch.targets[0].tolist() == [[*ids, EOS], [*ids[::-1], SOS]]
+    assert batch.input_ids[0].tolist() == [[SOS, *ids], [EOS, *ids[::-1]]]
+    assert batch.target_ids[0].tolist() == [[*ids, EOS], [*ids[::-1], SOS]]
 
 
 def test_one_direction_can_be_chosen() -> None:
     batch = collate(example("1 2", reverse=True))
-    assert batch.tokens[0].tolist() == [[EOS, *WORDS.encode(["2", "1"])]]
+    assert batch.input_ids[0].tolist() == [[EOS, *WORDS.encode(["2", "1"])]]
 
 
 def test_what_lies_behind_the_end_does_not_count() -> None:
     batch = collate(example("1"), example("1 2 x"))
-    assert batch.targets[0, 0].tolist() == [WORDS.index("1"), EOS, IGNORE, IGNORE]
-    assert batch.levels is not None
-    assert batch.levels[0, 0].tolist() == [0, IGNORE, IGNORE, IGNORE]
+    assert batch.target_ids[0, 0].tolist() == [WORDS.index("1"), EOS, IGNORE, IGNORE]
+    assert batch.nested_levels is not None
+    assert batch.nested_levels[0, 0].tolist() == [0, IGNORE, IGNORE, IGNORE]
 
 
 def test_positions_are_those_of_the_symbol_fed_in_and_of_the_one_to_predict() -> None:
     batch = collate(example("x ^ { 2 }"))
-    assert batch.identifiers is not None and batch.levels is not None and batch.letters is not None
+    assert (
+        batch.position_identifiers is not None
+        and batch.nested_levels is not None
+        and batch.relative_positions is not None
+    )
     M, L = 3, 4
     fed = [[SOS, 0, 0, 0, 0], [M, 0, 0, 0, 0], *[[M, L, 0, 0, 0]] * 4]
-    assert batch.identifiers[0, 0].tolist() == fed
-    assert batch.levels[0, 0].tolist() == [0, 1, 1, 1, 1, IGNORE]
-    assert batch.letters[0, 0].tolist() == [M, L, L, L, L, IGNORE]
-    assert batch.letters[0, 1].tolist() == [L, L, L, L, M, IGNORE]
-    assert batch.identifiers[0, 1, 0].tolist() == [EOS, 0, 0, 0, 0]
+    assert batch.position_identifiers[0, 0].tolist() == fed
+    assert batch.nested_levels[0, 0].tolist() == [0, 1, 1, 1, 1, IGNORE]
+    assert batch.relative_positions[0, 0].tolist() == [M, L, L, L, L, IGNORE]
+    assert batch.relative_positions[0, 1].tolist() == [L, L, L, L, M, IGNORE]
+    assert batch.position_identifiers[0, 1, 0].tolist() == [EOS, 0, 0, 0, 0]
 
 
 def test_levels_deeper_than_the_last_count_as_the_last() -> None:
     deep = "x ^ { x ^ { x ^ { x ^ { x ^ { x ^ { 1 } } } } } }"
     batch = collate(example(deep))
-    assert batch.levels is not None and int(batch.levels.max()) == 4
+    assert batch.nested_levels is not None and int(batch.nested_levels.max()) == 4
 
 
 def test_identifiers_equal_the_authors_inputs(reference: object) -> None:
@@ -73,33 +77,33 @@ def test_identifiers_equal_the_authors_inputs(reference: object) -> None:
         )
     collator = Collator(words, PositionConfig(form="separate", coding="authors"))
     batch = collator([example(caption) for caption in captions], RNG)
-    assert batch.identifiers is not None and batch.levels is not None
+    assert batch.position_identifiers is not None and batch.nested_levels is not None
     for direction in (0, 1):
         rows = slice(8 * direction, 8 * direction + 8)
         fed = tokens[rows] != 0
-        np.testing.assert_array_equal(batch.tokens[:, direction], tokens[rows])
+        np.testing.assert_array_equal(batch.input_ids[:, direction], tokens[rows])
         np.testing.assert_array_equal(
-            batch.identifiers[:, direction].numpy()[fed], inputs[rows][fed]
+            batch.position_identifiers[:, direction].numpy()[fed], inputs[rows][fed]
         )
-        counts = batch.levels[:, direction].numpy() != IGNORE
+        counts = batch.nested_levels[:, direction].numpy() != IGNORE
         np.testing.assert_array_equal(
-            batch.levels[:, direction].numpy()[counts], levels[rows][counts]
+            batch.nested_levels[:, direction].numpy()[counts], levels[rows][counts]
         )
 
 
 def test_corruption_spares_structure_targets_and_the_start() -> None:
     examples = [example("x ^ { 2 }") for _ in range(200)]
     clean, corrupted = collate(*examples), collate(*examples, corruption=0.5)
-    changed = clean.tokens != corrupted.tokens
+    changed = clean.input_ids != corrupted.input_ids
     kept = {SOS, EOS, *map(WORDS.index, "^{}")}
-    assert not set(clean.tokens[changed].tolist()) & kept
+    assert not set(clean.input_ids[changed].tolist()) & kept
     assert changed.any()
-    assert torch.equal(clean.targets, corrupted.targets)
+    assert torch.equal(clean.target_ids, corrupted.target_ids)
 
 
 def test_words_the_model_does_not_know_are_never_right_in_validation() -> None:
     batch = collate(example("1 D"), allow_unknown=True)
-    assert batch.targets[0, 0].tolist() == [WORDS.index("1"), WORDS.pad, EOS]
+    assert batch.target_ids[0, 0].tolist() == [WORDS.index("1"), WORDS.pad, EOS]
     with pytest.raises(UnknownTokenError, match="D"):
         collate(example("1 D"))
 
@@ -116,26 +120,39 @@ class TestInk:
 
     def test_cells_hold_the_symbol_whose_box_covers_them(self, batch: Batch) -> None:
         x, two = WORDS.index("x"), WORDS.index("2")
-        assert batch.cells is not None
-        assert batch.cells[0].tolist() == [[x, 0, two], [x, 0, 0]]
+        assert batch.symbol_targets is not None
+        assert batch.symbol_targets[0].tolist() == [[x, 0, two], [x, 0, 0]]
 
     def test_a_thin_symbol_is_not_lost(self, batch: Batch) -> None:
-        assert batch.cells is not None and (batch.cells == WORDS.index("2")).any()
+        assert batch.symbol_targets is not None and (batch.symbol_targets == WORDS.index("2")).any()
 
     def test_each_token_is_looked_for_where_it_stands(self, batch: Batch) -> None:
-        assert batch.looks is not None
-        assert batch.looks[0, 0, 0].tolist() == [True, False, False, True, False, False]
-        assert batch.looks[0, 0, 3].tolist() == [False, False, True, False, False, False]
-        assert not batch.looks[0, 0, 1].any()  # a structure token is nowhere
-        assert torch.equal(batch.looks[0, 1, 4], batch.looks[0, 0, 0])  # the x comes last backwards
+        assert batch.attention_targets is not None
+        assert batch.attention_targets[0, 0, 0].tolist() == [True, False, False, True, False, False]
+        assert batch.attention_targets[0, 0, 3].tolist() == [
+            False,
+            False,
+            True,
+            False,
+            False,
+            False,
+        ]
+        assert not batch.attention_targets[0, 0, 1].any()  # a structure token is nowhere
+        assert torch.equal(
+            batch.attention_targets[0, 1, 4], batch.attention_targets[0, 0, 0]
+        )  # the x comes last backwards
 
     def test_padding_holds_nothing(self) -> None:
-        large = Rendered("l", ("1",), np.zeros((60, 90), np.uint8), np.full((1, 4), 5, np.float32))
+        large = RenderedSample(
+            "l", ("1",), np.zeros((60, 90), np.uint8), np.full((1, 4), 5, np.float32)
+        )
         batch = collate(example("x ^ { 2 }", self.boxes), large, with_ink=True)
-        assert batch.cells is not None and batch.looks is not None
-        assert (batch.cells[0, 2:] == IGNORE).all() and (batch.cells[0, :, 3:] == IGNORE).all()
-        assert not batch.looks[0].view(2, 6, 4, 6)[:, :, 2:].any()
+        assert batch.symbol_targets is not None and batch.attention_targets is not None
+        assert (batch.symbol_targets[0, 2:] == IGNORE).all() and (
+            batch.symbol_targets[0, :, 3:] == IGNORE
+        ).all()
+        assert not batch.attention_targets[0].view(2, 6, 4, 6)[:, :, 2:].any()
 
     def test_without_boxes_there_is_no_ink_supervision(self) -> None:
         batch = collate(example("x"), with_ink=True)
-        assert batch.cells is None and batch.looks is None
+        assert batch.symbol_targets is None and batch.attention_targets is None

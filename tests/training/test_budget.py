@@ -61,7 +61,7 @@ def test_a_run_that_had_its_minutes_does_nothing_more(tiny_config: Path, tmp_pat
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ("minutes=0", "no time"),
+        ("minutes=0", "not positive"),
         ("optimizer.decay_from=3", "decay_from"),
         ("frozen={variants: -1}", "variants"),
     ],

@@ -14,9 +14,9 @@ from posformer.models import ModelConfig
 from posformer.models.checkpoint import load_model, save_model
 from posformer.models.padding import pad_images
 from posformer.training.batch_stream import BatchStream
-from posformer.training.collate import Batch, Collator, Rendered
+from posformer.training.collate import Batch, Collator, RenderedSample
 from posformer.training.datasets import Examples, open_examples
-from posformer.training.feature_cache import FeatureSampler, keep_features
+from posformer.training.feature_cache import FeatureSampler, cache_features
 from posformer.training.frozen_encoder import FrozenEncoder, dense_net
 from posformer.training.lightning_module import TrainingModule
 from posformer.training.losses import all_losses
@@ -58,7 +58,7 @@ def frozen_config(tiny_config: Path, encoder_folder: Path, tmp_path: Path) -> Tr
 def opened(config: TrainingConfig) -> tuple[TrainingConfig, FrozenEncoder, Examples]:
     assert config.frozen is not None
     encoder = FrozenEncoder.load(config.frozen)
-    config = encoder.settle(config)
+    config = encoder.adapt_config(config)
     return config, encoder, open_examples(config.data, config.model.image)
 
 
@@ -73,11 +73,14 @@ def test_the_settings_of_the_encoder_and_of_its_images_are_taken_over(
 
 def test_what_is_kept_is_what_the_encoder_sees_in_each_image(frozen_config: TrainingConfig) -> None:
     config, encoder, examples = opened(frozen_config)
-    kept = keep_features(config, examples, encoder)
+    kept = cache_features(config, examples, encoder)
     assert len(kept.train) == 12 and len(kept.validation) == 5
     rng = np.random.default_rng(0)
     for index in range(12):
-        drawing, encoded = examples.written.sample(index, rng), kept.written.sample(index, rng)
+        drawing, encoded = (
+            examples.unaugmented.sample(index, rng),
+            kept.unaugmented.sample(index, rng),
+        )
         assert (encoded.name, encoded.tokens) == (drawing.name, drawing.tokens)
         assert (encoded.height, encoded.width) == (drawing.height, drawing.width)
         with torch.inference_mode():
@@ -90,7 +93,7 @@ def test_an_example_has_its_own_drawing_and_the_variants_asked_for(
     frozen_config: TrainingConfig,
 ) -> None:
     config, encoder, examples = opened(frozen_config)
-    kept = keep_features(config, examples, encoder).train
+    kept = cache_features(config, examples, encoder).train
     sizes = {
         (one.height, one.width)
         for seed in range(20)
@@ -107,33 +110,37 @@ def test_maps_are_computed_once_and_anew_when_something_else_is_asked_for(
     def stores() -> set[str]:
         return {path.name for path in (tmp_path / "cache").iterdir()}
 
-    keep_features(config, examples, encoder)
+    cache_features(config, examples, encoder)
     first = stores()
     assert len(first) == 3  # as written, one variant, validation
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*")}
-    keep_features(config, examples, encoder)
+    cache_features(config, examples, encoder)
     assert {path: path.stat().st_mtime_ns for path in times} == times
     other = replace(config, data=replace(config.data, scale_range=(0.5, 0.6)))
-    keep_features(other, open_examples(other.data, other.model.image), encoder)
+    cache_features(other, open_examples(other.data, other.model.image), encoder)
     assert len(stores() - first) == 1  # only variants depend on how examples are varied
-    keep_features(config, examples, replace(encoder, digest="another"))
+    cache_features(config, examples, replace(encoder, digest="another"))
     assert len(stores()) == 7
 
 
 def test_a_damaged_store_is_written_anew(frozen_config: TrainingConfig, tmp_path: Path) -> None:
     config, encoder, examples = opened(frozen_config)
-    whole = keep_features(config, examples, encoder).written.sample(0, np.random.default_rng(0))
+    whole = cache_features(config, examples, encoder).unaugmented.sample(
+        0, np.random.default_rng(0)
+    )
     before = whole.render()[0]
-    for file in (tmp_path / "cache").rglob("maps.f16"):
+    for file in (tmp_path / "cache").rglob("features.f16"):
         os.truncate(file, 100)
-    again = keep_features(config, examples, encoder).written.sample(0, np.random.default_rng(0))
+    again = cache_features(config, examples, encoder).unaugmented.sample(
+        0, np.random.default_rng(0)
+    )
     np.testing.assert_array_equal(again.render()[0], before)
     assert not list((tmp_path / "cache").glob(".*"))  # nothing half-written is left
 
 
 def batches(config: TrainingConfig, examples: Examples) -> list[Batch]:
     collator = Collator(examples.vocabulary, config.model.position, examples.with_ink)
-    return list(BatchStream(examples.written, collator, config.batch, 0, shuffle=False))
+    return list(BatchStream(examples.unaugmented, collator, config.batch, 0, shuffle=False))
 
 
 TRANSFORMER = {"width": 32, "heads": 4, "layers": 2, "feedforward": 48}
@@ -150,17 +157,17 @@ def test_every_model_has_the_same_losses_for_maps_as_for_images(
     """Those that use ink as well: boxes are those of the drawing that was encoded."""
     config, encoder, examples = opened(frozen_config)
     settings = {"name": name, "decoder": decoder, "position": "separate", "symbol_map": True}
-    config = encoder.settle(replace(config, model=ModelConfig.from_dict(settings)))
-    examples = replace(examples, written=Boxed(examples.written), with_ink=True)
+    config = encoder.adapt_config(replace(config, model=ModelConfig.from_dict(settings)))
+    examples = replace(examples, unaugmented=Boxed(examples.unaugmented), with_ink=True)
     torch.manual_seed(0)
     module = TrainingModule(config, examples.vocabulary, 12).eval()
-    encoder.put_into(module.model)
-    kept = keep_features(config, examples, encoder)
+    encoder.copy_to(module.model)
+    kept = cache_features(config, examples, encoder)
     for images, maps in zip(batches(config, examples), batches(config, kept), strict=True):
         assert images.names == maps.names and maps.images.shape[1] == CHANNELS
-        assert maps.cells is not None and maps.looks is not None
-        torch.testing.assert_close(maps.cells, images.cells)
-        torch.testing.assert_close(maps.looks, images.looks)
+        assert maps.symbol_targets is not None and maps.attention_targets is not None
+        torch.testing.assert_close(maps.symbol_targets, images.symbol_targets)
+        torch.testing.assert_close(maps.attention_targets, images.attention_targets)
         with torch.inference_mode():
             one, other = (
                 all_losses(module._run(batch), batch, config.loss) for batch in (images, maps)
@@ -184,7 +191,7 @@ class Boxed:
 
 
 class BoxedDrawing:
-    def __init__(self, drawing: Rendered) -> None:
+    def __init__(self, drawing: RenderedSample) -> None:
         self.drawing = drawing
 
     def __getattr__(self, name: str) -> object:
@@ -226,7 +233,7 @@ def test_a_run_goes_on_with_the_encoder_that_it_began_with(
 
 
 def test_what_cannot_be_frozen_is_named(frozen_config: TrainingConfig, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="0 encoders to freeze"):
+    with pytest.raises(ConfigError, match="0 encoders; freezing needs exactly one"):
         dense_net(torch.nn.Linear(1, 1))
     assert frozen_config.frozen is not None
     missing = replace(frozen_config.frozen, encoder=str(tmp_path / "nowhere"))

@@ -38,7 +38,9 @@ def test_the_step_that_predicts_the_end_has_no_position() -> None:
     position = PositionLogits(levels, torch.zeros(1, 1, 3, 6))
     targets = torch.tensor([[[0, IGNORE, IGNORE]]])
     losses = all_losses(
-        output(position=position), batch(levels=targets, letters=targets + 0), LossConfig()
+        output(position=position),
+        batch(nested_levels=targets, relative_positions=targets + 0),
+        LossConfig(),
     )
     assert losses["level"].item() == pytest.approx(math.log(2))
     assert losses["relative"].item() == pytest.approx(math.log(6))
@@ -82,7 +84,7 @@ def test_attention_loss_is_minus_the_log_of_the_mass_on_the_ink() -> None:
     looks = torch.tensor([True, False]).view(1, 1, 1, 2)
     losses = all_losses(
         output(logits=torch.zeros(1, 1, 1, 5), attention=[torch.rand(1, 1, 1, 2, 2), weights]),
-        batch(targets=torch.tensor([[[1]]]), looks=looks),
+        batch(target_ids=torch.tensor([[[1]]]), attention_targets=looks),
         LossConfig(),
     )
     assert losses["attention"].item() == pytest.approx(-math.log(0.625))
@@ -92,7 +94,7 @@ def test_tokens_without_ink_have_no_attention_loss() -> None:
     looks = torch.zeros(1, 1, 1, 2, dtype=torch.bool)
     losses = all_losses(
         output(logits=torch.zeros(1, 1, 1, 5), attention=[torch.rand(1, 1, 1, 2, 2)] * 2),
-        batch(targets=torch.tensor([[[1]]]), looks=looks),
+        batch(target_ids=torch.tensor([[[1]]]), attention_targets=looks),
         LossConfig(),
     )
     assert losses["attention"].item() == 0.0
@@ -102,5 +104,7 @@ def test_paper_counts_less_in_the_symbol_map() -> None:
     scores = torch.zeros(1, 1, 2, 4)
     scores[0, 0, 0, 1] = 50.0  # the inked cell is right, the paper is undecided
     cells = torch.tensor([[[1, 0]]])
-    losses = all_losses(output(symbol_map=scores), batch(cells=cells), LossConfig(background=0.25))
+    losses = all_losses(
+        output(symbol_map=scores), batch(symbol_targets=cells), LossConfig(background=0.25)
+    )
     assert losses["symbol_map"].item() == pytest.approx(0.25 * math.log(4) / 1.25)

@@ -57,10 +57,12 @@ def test_a_stream_goes_on_where_it_stopped(tiny_config: Path) -> None:
 @pytest.mark.parametrize(("rows", "starts"), [("both", {1, 2}), ("one", {1, 2}), ("forward", {1})])
 def test_directions_are_a_choice(tiny_config: Path, rows: str, starts: set[int]) -> None:
     stream = streams(tiny_config, 1)[0]
-    stream.rows = rows  # type: ignore[assignment]
+    stream.directions = rows  # type: ignore[assignment]
     batches = list(stream)
-    assert {batch.tokens.shape[1] for batch in batches} == {2 if rows == "both" else 1}
-    assert {int(start) for batch in batches for start in batch.tokens[..., 0].flatten()} == starts
+    assert {batch.input_ids.shape[1] for batch in batches} == {2 if rows == "both" else 1}
+    assert {
+        int(start) for batch in batches for start in batch.input_ids[..., 0].flatten()
+    } == starts
 
 
 def test_averaged_gradients_of_two_processes_are_those_of_one(

@@ -3,13 +3,11 @@
 import csv
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
+from processes import examples_seen, run_to_end, stop_run
 
 from posformer.data import open_images
 from posformer.errors import ConfigError
@@ -53,44 +51,6 @@ def test_a_tiny_model_overfits_and_does_so_again_when_resumed(
     assert float(measured[-1]) == 100.0
 
 
-def command(config: Path, run: Path, *changes: str) -> list[str]:
-    posformer = [sys.executable, "-m", "posformer.cli", "train", "-c", str(config)]
-    return [*posformer, "-o", str(run), *changes]
-
-
-def run_to_end(config: Path, run: Path, *changes: str) -> None:
-    done = subprocess.run(
-        command(config, run, *changes), capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-
-
-def stop_in_mid_epoch(how: signal.Signals, config: Path, run: Path, *changes: str) -> None:
-    """Starts a run, and sends a signal once a checkpoint of its second epoch is there."""
-    process = subprocess.Popen(
-        command(config, run, *changes),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        # A suite that runs in the background hands down an interrupt that is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and process.poll() is None:
-        checkpoint = run / "last.ckpt"
-        if checkpoint.exists() and _progress(checkpoint) > 68:
-            process.send_signal(how)
-            break
-        time.sleep(0.05)
-    process.wait(timeout=120)
-
-
-def _progress(checkpoint: Path) -> int:
-    try:
-        return int(torch.load(checkpoint, weights_only=True)["posformer"]["seen"])
-    except Exception:  # it is being written at this moment
-        return 0
-
-
 RESUMED = (
     "epochs=3",
     "validate_every=2",
@@ -109,8 +69,8 @@ def test_a_run_stopped_in_mid_epoch_ends_as_if_it_had_not_been(
     whole = weights(tmp_path / "whole")
     for how in (signal.SIGKILL, signal.SIGINT):
         run = tmp_path / how.name
-        stop_in_mid_epoch(how, tiny_config, run, *RESUMED)
-        assert 64 < _progress(run / "last.ckpt") < 3 * 64
+        stop_run(how, 68, tiny_config, run, *RESUMED)
+        assert 64 < examples_seen(run / "last.ckpt") < 3 * 64
         run_to_end(tiny_config, run, *RESUMED, "--resume")
         for name, value in weights(run).items():
             assert torch.equal(value, whole[name]), (how.name, name)

@@ -111,7 +111,7 @@ def compare(
     candidates: Annotated[
         list[str],
         typer.Argument(
-            metavar="CONFIG... [KEY=VALUE]...",
+            metavar="CONFIG[:KEY=VALUE,...]... [KEY=VALUE]...",
             help="Configs, finished runs or model folders; settings to override in all configs.",
         ),
     ],

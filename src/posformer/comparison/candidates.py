@@ -105,6 +105,8 @@ def _with_budget(
     if one.config is None or one.model is not None:
         return one
     config = replace(one.config, devices=1, nodes=1, threads=threads, max_minutes=None)
+    if config.stages and (minutes or epochs):
+        raise ConfigError(f"{one.name}: a budget needs a config without stages; add stages=null")
     if minutes is not None:
         config = replace(config, minutes=minutes)
     if epochs is not None:
@@ -112,7 +114,7 @@ def _with_budget(
     if config.frozen is None:
         return replace(one, config=config)
     encoder = FrozenEncoder.load(config.frozen)
-    return replace(one, config=encoder.settle(config), encoder=encoder.digest)
+    return replace(one, config=encoder.adapt_config(config), encoder=encoder.digest)
 
 
 def _check_names(candidates: Sequence[Candidate]) -> None:

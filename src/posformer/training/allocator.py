@@ -1,19 +1,19 @@
-"""Keeps large blocks of memory with the process between steps.
+"""Make glibc retain freed memory for the next training step.
 
-glibc gives large tensors back to the system when they are freed and faults them in again at the
-next step, which took half of the time of a training step on a CPU. Two settings stop that.
+By default glibc returns large freed tensors to the system and faults new pages in at the next step,
+which took half of the time of a training step on a CPU.
 """
 
 import ctypes
 import sys
 
-__all__ = ["keep_memory"]
+__all__ = ["retain_freed_memory"]
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
-def keep_memory() -> None:
-    """Tells glibc's allocator to keep what it has; does nothing on other systems."""
+def retain_freed_memory() -> None:
+    """Make the allocator retain freed memory; does nothing on systems without glibc."""
     if not sys.platform.startswith("linux"):
         return
     try:

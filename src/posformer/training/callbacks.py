@@ -1,4 +1,4 @@
-"""What happens around training: checkpoints, averaged weights, progress."""
+"""Callbacks of the trainer: checkpoints, averaged weights, CPU budgets, progress."""
 
 import os
 import signal
@@ -19,22 +19,24 @@ from lightning.pytorch.callbacks import (
     TQDMProgressBar,
     WeightAveraging,
 )
+from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from posformer.training.collate import Batch
 from posformer.training.lightning_module import TrainingModule
 from posformer.training.training_config import TrainingConfig
 
-__all__ = ["CpuBudget", "LogLines", "make_callbacks", "say"]
+__all__ = ["CpuBudget", "LogLines", "TimeLimitReached", "WallClockLimit", "make_callbacks", "say"]
 
 
+@rank_zero_only
 def say(line: str) -> None:
-    """Prints a line with the time of day."""
+    """Print a line with the time of day, in the first process of a run."""
     print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
 
 class LogLines(Callback):
-    """Prints a line now and then where there is no terminal to draw a progress bar on."""
+    """Prints progress as lines, where there is no terminal for a progress bar."""
 
     def __init__(self, seconds: float = 30.0) -> None:
         self._seconds, self._last = seconds, time.monotonic()
@@ -48,47 +50,45 @@ class LogLines(Callback):
         batch: Batch,
         batch_idx: int,
     ) -> None:
-        """Adds up, and prints when it is time."""
+        """Print the mean loss and the speed at intervals."""
         self._images += len(batch.names)
         self._batches += 1
         self._loss += float(outputs["loss"])
         passed = time.monotonic() - self._last
         if passed < self._seconds or not trainer.is_global_zero:
             return
+        assert isinstance(module, TrainingModule)
         rate = trainer.optimizers[0].param_groups[0]["lr"]
+        stage = f"stage {module.stage.name}, " if module.stage.name else ""
         say(
-            f"epoch {trainer.current_epoch} step {trainer.global_step}: "
-            f"loss {self._loss / self._batches:.3f}, rate {rate:.2e}, "
+            f"{stage}epoch {trainer.current_epoch}, step {trainer.global_step}: "
+            f"loss {self._loss / self._batches:.3f}, learning rate {rate:.2e}, "
             f"{self._images / passed:.1f} images/s"
         )
         self._images, self._batches, self._loss = 0, 0, 0.0
         self._last = time.monotonic()
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Prints the measures."""
+        """Print the metrics."""
         if trainer.sanity_checking or not trainer.is_global_zero:
             return
-        measures = {
-            name: float(value)
-            for name, value in trainer.callback_metrics.items()
-            if name.startswith("val/")
-        }
-        say(", ".join(f"{name} {value:.3f}" for name, value in sorted(measures.items())))
+        metrics = sorted(trainer.callback_metrics.items())
+        say(", ".join(f"{name} {value:.3f}" for name, value in metrics if name.startswith("val/")))
 
 
 class CpuBudget(Callback):
-    """Counts the CPU time that training takes, and ends a run that has had its minutes.
+    """Counts the CPU time of training, and ends a stage after its `minutes`.
 
-    The clock would punish a run for what else the machine has to do. Validation does not count.
+    CPU time, unlike wall-clock time, does not depend on other programs. Validation does not count.
     """
 
-    def __init__(self, minutes: float | None) -> None:
-        self._minutes, self._last = minutes, 0.0
+    def __init__(self) -> None:
+        self._last = 0.0
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Starts counting; a run that had its time before does nothing more."""
+        """Start counting; a finished stage ends at once."""
         self._last = _cpu_seconds()
-        self._stop_in_time(trainer, module)
+        self._stop_if_finished(trainer, module)
 
     def on_train_batch_end(
         self,
@@ -98,16 +98,16 @@ class CpuBudget(Callback):
         batch: Batch,
         batch_idx: int,
     ) -> None:
-        """Counts what was spent since the last batch, by all processes."""
+        """Count the CPU time since the last batch, of all processes."""
         self._count(trainer, module)
-        self._stop_in_time(trainer, module)
+        self._stop_if_finished(trainer, module)
 
     def on_validation_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Stops counting."""
+        """Pause."""
         self._count(trainer, module)
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Goes on counting."""
+        """Continue counting."""
         self._last = _cpu_seconds()
 
     def _count(self, trainer: L.Trainer, module: L.LightningModule) -> None:
@@ -119,37 +119,25 @@ class CpuBudget(Callback):
             spent = trainer.strategy.reduce(spent.to(module.device), reduce_op="sum")
         module.spent += float(spent)
 
-    def _stop_in_time(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+    def _stop_if_finished(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         assert isinstance(module, TrainingModule)
-        if self._minutes is not None and module.spent >= 60 * self._minutes:
+        if module.config.minutes is not None and module.stage_is_finished:
             trainer.should_stop = True
 
 
-class PatientInterrupt(Callback):
-    """Ctrl-C ends a run behind the batch at hand, where weights and counts agree.
+class TimeLimitReached(Exception):
+    """The time of this start is over; the run can be resumed."""
 
-    A second one is not waited for. Comes after all callbacks that change what is saved.
-    """
 
-    def __init__(self) -> None:
-        self._asked = False
-        self._former: Any = None
+class WallClockLimit(Callback):
+    """Interrupts a run after some seconds, as Ctrl-C does. Comes after the same callbacks."""
 
-    def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
-        """Takes the signal over; only the main thread can."""
-        if threading.current_thread() is threading.main_thread():
-            self._former = signal.signal(signal.SIGINT, self._ask)
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._start = seconds, 0.0
 
-    def teardown(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
-        """Gives the signal back."""
-        if self._former is not None:
-            signal.signal(signal.SIGINT, self._former)
-            self._former = None
-
-    def _ask(self, number: int, frame: Any) -> None:
-        if self._asked:
-            raise KeyboardInterrupt
-        self._asked = True
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Start the clock."""
+        self._start = time.monotonic()
 
     def on_train_batch_end(
         self,
@@ -159,18 +147,67 @@ class PatientInterrupt(Callback):
         batch: Batch,
         batch_idx: int,
     ) -> None:
-        """Ends the run if that was asked for."""
-        if self._asked:
+        """Stop all processes after the same batch."""
+        is_over = time.monotonic() - self._start >= self._seconds
+        if trainer.strategy.broadcast(is_over):
+            raise TimeLimitReached
+
+
+class InterruptAfterBatch(Callback):
+    """Ctrl-C ends a run after the current batch, when weights and counters agree.
+
+    A second Ctrl-C ends it at once. Must be the last callback that changes what is saved.
+    """
+
+    def __init__(self) -> None:
+        self._interrupted = False
+        self._former_handler: Any = None
+
+    def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+        """Install the signal handler; only the main thread can."""
+        if threading.current_thread() is threading.main_thread():
+            self._former_handler = signal.signal(signal.SIGINT, self._interrupt)
+
+    def teardown(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
+        """Restore the former signal handler."""
+        self._restore()
+
+    def on_exception(
+        self, trainer: L.Trainer, module: L.LightningModule, exception: BaseException
+    ) -> None:
+        """Restore it as well: Lightning does not call `teardown` then."""
+        self._restore()
+
+    def _restore(self) -> None:
+        if self._former_handler is not None:
+            signal.signal(signal.SIGINT, self._former_handler)
+            self._former_handler = None
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt
+        self._interrupted = True
+
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        module: L.LightningModule,
+        outputs: Any,
+        batch: Batch,
+        batch_idx: int,
+    ) -> None:
+        """End the run after Ctrl-C."""
+        if self._interrupted:
             raise KeyboardInterrupt
 
 
 def _cpu_seconds() -> float:
-    """CPU time of this process, and of those that loaded data for it and have ended."""
+    """Return the CPU time of this process and of its finished data loader processes."""
     return sum(os.times()[:4])
 
 
 def make_callbacks(config: TrainingConfig, folder: Path) -> list[Callback]:
-    """Checkpoints every few minutes, every epoch and of the best; averages; a progress bar."""
+    """Create the callbacks: checkpoints, learning rate, CPU budget, averaging, progress."""
     callbacks: list[Callback] = [
         ModelCheckpoint(
             folder,
@@ -194,17 +231,17 @@ def make_callbacks(config: TrainingConfig, folder: Path) -> list[Callback]:
             enable_version_counter=False,
         ),
         LearningRateMonitor("step"),
-        CpuBudget(config.minutes),
+        CpuBudget(),
     ]
     if config.optimizer.averaging is not None:
         callbacks.append(WeightAveraging(multi_avg_fn=_moving_average(config.optimizer.averaging)))
     callbacks.append(TQDMProgressBar() if sys.stderr.isatty() else LogLines())
-    callbacks.append(PatientInterrupt())
+    callbacks.append(InterruptAfterBatch())
     return callbacks
 
 
 def _moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
-    """An exponential moving average that follows closely at first, when weights change most."""
+    """Return an exponential moving average with a shorter window in the first steps."""
 
     @torch.no_grad()
     def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:

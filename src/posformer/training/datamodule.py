@@ -1,10 +1,11 @@
-"""Batches for Lightning's trainer, from a config's examples."""
+"""Data loaders for Lightning's trainer."""
 
 from typing import Any
 
 import lightning as L
 from torch.utils.data import DataLoader
 
+from posformer.data import Sampler
 from posformer.training.batch_stream import BatchStream
 from posformer.training.collate import Batch, Collator
 from posformer.training.datasets import Examples
@@ -15,14 +16,14 @@ __all__ = ["TrainingDataModule"]
 
 
 class TrainingDataModule(L.LightningDataModule):
-    """The batches of every epoch, made anew for each."""
+    """Makes the batches of each epoch."""
 
     def __init__(self, config: TrainingConfig, examples: Examples) -> None:
         super().__init__()
         self.config, self.examples = config, examples
 
     def train_dataloader(self) -> DataLoader[Batch]:
-        """The batches of the epoch the trainer is in, from where a resumed run stopped."""
+        """Return the batches of the current epoch; those that a resumed run had left."""
         trainer = self.trainer
         assert trainer is not None
         module = trainer.lightning_module
@@ -33,31 +34,33 @@ class TrainingDataModule(L.LightningDataModule):
                 self.config.batch.corruption,
                 epoch=trainer.current_epoch,
                 start=module.batches_done,
-                rows=self._rows(self.config.batch.directions),
+                directions=self._directions(self.config.batch.directions),
             )
         )
 
     def val_dataloader(self) -> DataLoader[Batch]:
-        """The validation examples as they are."""
-        rows = self._rows("both")
-        return self._loader(self._stream(self.examples.validation, 0.0, shuffle=False, rows=rows))
+        """Return the validation examples, without augmentation."""
+        directions = self._directions("both")
+        return self._loader(
+            self._stream(self.examples.validation, 0.0, shuffle=False, directions=directions)
+        )
 
-    def _rows(self, wanted: str) -> str:
-        one_way = self.config.model.decoder.trained_directions == "forward"
-        return "forward" if one_way else wanted
+    def _directions(self, wanted: str) -> str:
+        forward_only = self.config.model.decoder.trained_directions == "forward"
+        return "forward" if forward_only else wanted
 
-    def _stream(self, source: Any, corruption: float, **options: Any) -> BatchStream:
+    def _stream(self, sampler: Sampler, corruption: float, **options: Any) -> BatchStream:
         collator = Collator(
             self.examples.vocabulary,
             self.config.model.position,
             self.examples.with_ink,
             corruption,
-            allow_unknown=source is self.examples.validation,
+            allow_unknown=sampler is self.examples.validation,
         )
         trainer = self.trainer
         assert trainer is not None
         return BatchStream(
-            source,
+            sampler,
             collator,
             self.config.batch,
             self.config.seed,

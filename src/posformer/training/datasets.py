@@ -1,4 +1,4 @@
-"""The training and validation examples that a config asks for."""
+"""The training and validation examples of a config."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -17,93 +17,117 @@ from posformer.synthesis import SymbolSubstitution
 from posformer.synthesis.synthesizer import SynthesisSampler, Synthesizer
 from posformer.training.training_config import DataConfig
 
-__all__ = ["Examples", "MixedSampler", "open_examples"]
+__all__ = ["Examples", "MixedSampler", "open_examples", "shared_vocabulary"]
 
 
 @dataclass(frozen=True)
 class Examples:
-    """What a run trains on and is measured on."""
+    """Training and validation data of a run."""
 
     train: Sampler
-    written: Sampler  # the training examples as they are, without any variation
+    unaugmented: Sampler  # the training examples without augmentation
     validation: Sampler
     vocabulary: Vocabulary
-    with_ink: bool  # whether boxes of the symbols are known
+    with_ink: bool  # whether the symbols have boxes
 
 
 @dataclass(frozen=True)
 class MixedSampler:
-    """A source whose examples give way, now and then, to those of another."""
+    """Replaces a random share of the examples of one sampler by those of another."""
 
-    usual: Sampler
+    main: Sampler
     other: Sampler
-    share: float  # of examples that come from the other one
+    share: float  # of examples from `other`
 
     def __len__(self) -> int:
-        return len(self.usual)
+        return len(self.main)
 
     def sample(self, index: int, rng: np.random.Generator) -> Sample:
-        """One of the two."""
+        """Return an example of one of the two."""
         if rng.random() < self.share:
             return self.other.sample(int(rng.integers(len(self.other))), rng)
-        return self.usual.sample(index, rng)
+        return self.main.sample(index, rng)
 
 
 def open_examples(
     config: DataConfig, image: ImageConfig, vocabulary: Vocabulary | None = None
 ) -> Examples:
-    """Opens the data sets of a config.
+    """Open the data sets of a config.
 
     Args:
-        config: the config's `data`.
-        image: the size of images that the model works at.
-        vocabulary: of the model to start from; words of the training captions that it lacks are
-            added. A file that the config names takes the place of both.
+        config: The `data` section of the config.
+        image: The image size of the model.
+        vocabulary: Vocabulary to extend with the tokens of the training captions. A file that the
+            config names replaces both.
     """
     if config.source == "ink":
         inks = load_ink(
             _named(config.ink, "ink"), config.train, _captions(config.images, config.train)
         )
         captions = [ink.tokens for ink in inks]
-        words = _vocabulary(config, captions, vocabulary)
-        synthesizer = _synthesizer(config, inks[: config.limit], words)
+        vocabulary = _vocabulary(config, captions, vocabulary)
+        inks = inks[: config.limit]
+        synthesizer = _synthesizer(config, inks, vocabulary)
         if synthesizer is not None:
-            words = _with_made_up(config, words, synthesizer)
-        train = _varied(config, inks[: config.limit], image, synthesizer)
-        written: Sampler = _ink_source(inks[: config.limit], image)
+            vocabulary = _with_synthetic_tokens(config, vocabulary, synthesizer)
+        train = _augmented_ink(config, inks, image, synthesizer)
+        unaugmented: Sampler = _plain_ink(inks, image)
     else:
-        # A token outside a vocabulary that was named is a mistake in the data, told with its line.
+        # With a vocabulary file, another token is an error in the data, reported with its line.
         allowed = Vocabulary.load(config.vocabulary) if config.vocabulary else None
         path = _named(config.images, "images")
         images = open_images(path, config.train, vocabulary=allowed)
         captions = [example.tokens for example in images]
-        words = _vocabulary(config, captions, vocabulary)
-        train = _image_source(images[: config.limit], config.scale_range, image)
-        written = _image_source(images[: config.limit], None, image)
+        vocabulary = _vocabulary(config, captions, vocabulary)
+        train = _image_sampler(images[: config.limit], config.scale_range, image)
+        unaugmented = _image_sampler(images[: config.limit], None, image)
     validation = _validation(config, image, captions)
-    return Examples(train, written, validation, words, config.source == "ink")
+    return Examples(train, unaugmented, validation, vocabulary, config.source == "ink")
+
+
+def shared_vocabulary(
+    stages: Sequence[DataConfig], vocabulary: Vocabulary | None = None
+) -> Vocabulary:
+    """Return the tokens of all stages of a run.
+
+    Args:
+        stages: The `data` section of each stage.
+        vocabulary: Vocabulary to extend.
+    """
+    # Augmentation adds no tokens, so stages that differ in nothing else are opened once.
+    off = DataConfig(scale_range=None)
+    augmentation = {
+        name: getattr(off, name)
+        for name in ("scale_range", "distortion", "substitution", "subtree_swap")
+    }
+    for data in dict.fromkeys(
+        replace(data, **augmentation, synthesis=float(data.synthesis > 0)) for data in stages
+    ):
+        vocabulary = open_examples(data, ImageConfig(), vocabulary).vocabulary
+    assert vocabulary is not None
+    return vocabulary
 
 
 def _validation(
     config: DataConfig, image: ImageConfig, known: Iterable[tuple[str, ...]]
 ) -> Sampler:
-    """The validation split as it is: from the images where they have it, else from the ink."""
+    """Open the validation split: of the images if they have it, else of the ink."""
     split = config.validation
     if config.images is not None and split in list_splits(config.images):
         images = open_images(config.images, split)[: config.validation_limit]
-        return _image_source(images, None, image)
-    texts = set(known)  # what the model was trained on would flatter it
+        return _image_sampler(images, None, image)
+    texts = set(known)  # leave out expressions that training has
     inks = [ink for ink in load_ink(_named(config.ink, "ink"), split) if ink.tokens not in texts]
-    return _ink_source(inks[: config.validation_limit], image)
+    return _plain_ink(inks[: config.validation_limit], image)
 
 
 def _named(path: str | None, name: str) -> str:
     if path is None:
-        raise ConfigError(f"data.{name}: the config needs this data set and does not name it")
+        raise ConfigError(f"data.{name}: the config needs this data set and does not set it")
     return path
 
 
-def _image_source(
+def _image_sampler(
     images: ImageDataset, scale_range: tuple[float, float] | None, size: ImageConfig
 ) -> ImageSampler:
     low, high = scale_range or (1.0, 1.0)
@@ -115,23 +139,23 @@ def _image_source(
     )
 
 
-def _ink_source(inks: Sequence[AlignedInk], image: ImageConfig) -> InkSampler:
-    """Ink as it was written."""
+def _plain_ink(inks: Sequence[AlignedInk], image: ImageConfig) -> InkSampler:
+    """Return a sampler without augmentation."""
     return InkSampler(inks, _style(image), scale_range=None, max_pixels=image.max_pixels)
 
 
-def _varied(
+def _augmented_ink(
     config: DataConfig,
     inks: Sequence[AlignedInk],
     image: ImageConfig,
     synthesizer: Synthesizer | None,
 ) -> Sampler:
-    """Training examples from ink: bent, with other texts, and some made up altogether."""
+    """Return training examples from ink: augmented, and some of them synthetic."""
     bank = None if synthesizer is None else synthesizer.bank
     substitution = SymbolSubstitution.from_inks(
         inks, substitution=config.substitution, subtree_swap=config.subtree_swap, bank=bank
     )
-    usual = InkSampler(
+    main = InkSampler(
         inks,
         _style(image),
         scale_range=config.scale_range,
@@ -140,18 +164,18 @@ def _varied(
         max_pixels=image.max_pixels,
     )
     if synthesizer is None:
-        return usual
-    template = copy(usual)
-    if config.multiline is not None:  # whose lines are made to fit each other
+        return main
+    template = copy(main)
+    if config.multiline is not None:  # substitution would break the fit between lines
         template.substitution = None
-    made_up = SynthesisSampler(synthesizer, config.examples or len(inks), template)
-    return made_up if config.synthesis >= 1 else MixedSampler(usual, made_up, config.synthesis)
+    synthetic = SynthesisSampler(synthesizer, config.examples or len(inks), template)
+    return synthetic if config.synthesis >= 1 else MixedSampler(main, synthetic, config.synthesis)
 
 
 def _synthesizer(
     config: DataConfig, inks: Sequence[AlignedInk], vocabulary: Vocabulary
 ) -> Synthesizer | None:
-    """What makes up expressions, if the config wants any; never a text of the validation split."""
+    """Return a synthesizer that avoids validation expressions; None without synthesis."""
     if not config.synthesis:
         return None
     synthesizer = Synthesizer.from_ink(inks, vocabulary.tokens)
@@ -167,14 +191,14 @@ def _validation_texts(config: DataConfig) -> frozenset[tuple[str, ...]]:
     return frozenset(ink.tokens for ink in load_ink(_named(config.ink, "ink"), split))
 
 
-def _with_made_up(
+def _with_synthetic_tokens(
     config: DataConfig, vocabulary: Vocabulary, synthesizer: Synthesizer
 ) -> Vocabulary:
-    """A vocabulary with the words of made-up expressions; a file that was named must have them."""
+    """Add the tokens of synthetic expressions; a vocabulary file must have them."""
     extended = vocabulary.extended(sorted(synthesizer.tokens))
     if config.vocabulary is not None and extended != vocabulary:
         new = extended.tokens[len(vocabulary.tokens)]
-        raise ConfigError(f"{config.vocabulary}: lacks '{new}', which data.multiline needs")
+        raise ConfigError(f"{config.vocabulary}: lacks '{new}', which synthetic expressions need")
     return extended
 
 
@@ -194,7 +218,7 @@ def _style(image: ImageConfig) -> RenderStyle:
 
 
 def _captions(images: str | None, split: str) -> Mapping[str, tuple[str, ...]] | None:
-    """Captions of the image data set, where it has this split; else the ink tells its own."""
+    """Return the captions of the images if they have this split; None: use those of the ink."""
     if images is None or split not in list_splits(images):
         return None
     return {example.name: example.tokens for example in open_images(images, split)}

@@ -1,4 +1,4 @@
-"""An encoder that is taken over from another model and stays as it is."""
+"""A pretrained encoder, or its first blocks, that training does not change."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -16,53 +16,55 @@ from posformer.training.training_config import FrozenConfig, TrainingConfig
 
 __all__ = ["FrozenEncoder", "dense_net", "freeze_blocks"]
 
-_DEFAULT = "default"  # stands for the model that comes along
+_DEFAULT = "default"  # the bundled model
 
 
 @dataclass(frozen=True)
 class FrozenEncoder:
-    """The convolutional network of a trained model; all that comes behind it is left out."""
+    """The convolutional network of a trained model, without its decoder."""
 
     net: DenseNet
-    config: ModelConfig  # of the model that it comes from
-    digest: str  # tells its weights and settings from any others
+    config: ModelConfig  # of the trained model
+    digest: str  # hash of weights and settings
 
     @classmethod
     def load(cls, config: FrozenConfig, checkpoint: Path | None = None) -> "FrozenEncoder":
-        """The encoder that a config names.
+        """Load the encoder that a config names.
 
         Args:
-            config: the config's `frozen`.
-            checkpoint: of the run that goes on: it holds the encoder that the run began with, while
-                the model that the config names may be another by now.
+            config: The `frozen` section of the config.
+            checkpoint: Checkpoint of a run to resume. Its encoder is loaded instead, because the
+                model that the config names may have changed since.
         """
         named = None if config.encoder == _DEFAULT else config.encoder
         model = load_model(checkpoint or model_path(named))
         net = dense_net(model).requires_grad_(False).eval()
         return cls(net, model.config, _digest(net, model.config))
 
-    def settle(self, config: TrainingConfig) -> TrainingConfig:
-        """The config with the encoder's own settings, and images in the size that it knows."""
+    def adapt_config(self, config: TrainingConfig) -> TrainingConfig:
+        """Return the config with the encoder's settings and image size."""
         model = replace(config.model, encoder=self.config.encoder, image=self.config.image)
         return replace(config, model=model)
 
-    def put_into(self, model: nn.Module) -> None:
-        """Gives a model this encoder, not to be trained."""
+    def copy_to(self, model: nn.Module) -> None:
+        """Copy this encoder into a model and freeze it."""
         own = dense_net(model)
         own.load_state_dict(self.net.state_dict())
         own.requires_grad_(False)
 
 
 def dense_net(model: nn.Module) -> DenseNet:
-    """The convolutional network of a recognizer, whatever it calls it."""
+    """Return the convolutional network of a recognizer."""
     found = [part for part in model.modules() if isinstance(part, DenseNet)]
     if len(found) != 1:
-        raise ConfigError(f"{type(model).__name__}: has {len(found)} encoders to freeze, not one")
+        raise ConfigError(
+            f"{type(model).__name__}: has {len(found)} encoders; freezing needs exactly one"
+        )
     return found[0]
 
 
 def freeze_blocks(model: nn.Module, blocks: int) -> None:
-    """Keeps the first blocks of a recognizer's encoder, with all before them, as they are.
+    """Freeze the stem and the first dense blocks of a recognizer's encoder.
 
     Raises:
         ConfigError: If the encoder has fewer blocks.

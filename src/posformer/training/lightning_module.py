@@ -1,6 +1,7 @@
-"""The Lightning module: one model, its losses, its optimizer, its validation."""
+"""The Lightning module: a model with its losses, optimizer, schedule and validation."""
 
 import math
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import lightning as L
@@ -18,22 +19,51 @@ from posformer.training.collate import IGNORE, Batch
 from posformer.training.losses import all_losses, total_loss
 from posformer.training.training_config import OptimizerConfig, TrainingConfig
 
-__all__ = ["TrainingModule", "make_optimizer"]
+__all__ = ["StageStart", "TrainingModule", "make_optimizer"]
+
+
+@dataclass(frozen=True)
+class StageStart:
+    """The state of a run at the start of a stage."""
+
+    name: str | None = None  # of the stage; None in a run without stages
+    epochs: int = 0  # finished before the stage
+    seen: int = 0  # examples
+    spent: float = 0.0  # CPU seconds
 
 
 class TrainingModule(L.LightningModule):
-    """Trains a recognizer by a config."""
+    """Trains a recognizer.
 
-    def __init__(self, config: TrainingConfig, vocabulary: Vocabulary, examples: int) -> None:
+    Args:
+        config: Config of a run without stages, or of one stage.
+        vocabulary: The tokens of the model.
+        examples: Number of examples per epoch.
+        stage: Name of the stage.
+        reset_optimizer: Start the stage with a new optimizer state.
+    """
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        vocabulary: Vocabulary,
+        examples: int,
+        *,
+        stage: str | None = None,
+        reset_optimizer: bool = False,
+    ) -> None:
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
         self.model = create_model(config.model, vocabulary)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.examples = examples  # of an epoch
-        self.seen = 0  # examples of all epochs and processes so far: what the schedules go by
-        self.batches_done = 0  # of this epoch
+        self.examples = examples
+        self.stage = StageStart(stage)
+        self.epochs_done = 0
+        self.seen = 0  # examples of all epochs and processes so far
+        self.batches_done = 0  # in this epoch
         self.spent = 0.0  # CPU seconds of training, of all processes
-        self._size = 0  # examples of the batch at hand
+        self._reset_optimizer = reset_optimizer
+        self._batch_size = 0
         self.loss_metric = MeanMetric()
         self.exprate = TeacherForcedExpRate(IGNORE)  # left to right
         self.exprate_backward = TeacherForcedExpRate(IGNORE)
@@ -41,11 +71,23 @@ class TrainingModule(L.LightningModule):
 
     @property
     def progress(self) -> float:
-        """Epochs of examples seen so far, as a fraction."""
-        return self.seen / self.examples
+        """Epochs since the start of the stage, as a fraction."""
+        return (self.seen - self.stage.seen) / self.examples
+
+    @property
+    def minutes(self) -> float:
+        """CPU minutes since the start of the stage."""
+        return (self.spent - self.stage.spent) / 60
+
+    @property
+    def stage_is_finished(self) -> bool:
+        """Whether the stage has reached its length."""
+        if self.config.minutes is not None:
+            return self.minutes >= self.config.minutes
+        return self.epochs_done - self.stage.epochs >= self.config.epochs
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Freezes batch norms when their time has come; Lightning sets them free every epoch."""
+        """Freeze batch norms when it is time; Lightning unfreezes them every epoch."""
         freeze = self.config.optimizer.freeze_norms
         if freeze is not None and self.progress >= freeze:
             for part in self.model.modules():
@@ -53,7 +95,7 @@ class TrainingModule(L.LightningModule):
                     part.eval()
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """One step; dropout depends on (seed, epoch, step), so that a resumed run repeats it."""
+        """Return the loss; dropout depends on (seed, epoch, step), so a resumed run repeats it."""
         torch.manual_seed(hash((self.config.seed, self.current_epoch, batch_idx, self.global_rank)))
         output = self._run(batch)
         parts = all_losses(output, batch, self.config.loss)
@@ -64,49 +106,50 @@ class TrainingModule(L.LightningModule):
                 f"({', '.join(f'{name} {part.item():.3g}' for name, part in parts.items())}); "
                 f"examples: {', '.join(batch.names[:8])}"
             )
-        self._size = size = len(batch.names)
+        self._batch_size = size = len(batch.names)
         self.log("train/loss", loss, batch_size=size, prog_bar=True)
         self.log_dict({f"train/{name}": part for name, part in parts.items()}, batch_size=size)
         return loss
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
-        """Counts a batch once its step is done: an interrupted one is made again when resumed."""
+        """Count a batch after its step, so that a resumed run repeats an interrupted one."""
         super().optimizer_step(*args, **kwargs)
-        seen = torch.tensor(self._size, device=self.device)
+        seen = torch.tensor(self._batch_size, device=self.device)
         if self.trainer.world_size > 1:
             seen = self.trainer.strategy.reduce(seen, reduce_op="sum")
         self.seen += int(seen)
         self.batches_done += 1
 
     def on_train_epoch_end(self) -> None:
-        """The next epoch starts with its first batch."""
+        """Count the epoch; the next one starts with its first batch."""
+        self.epochs_done += 1
         self.batches_done = 0
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Teacher-forced: greedy decoding is right exactly when every argmax here is right."""
+        """Teacher-forced: greedy decoding is right exactly if every argmax here is right."""
         output = self._run(batch)
         loss = all_losses(output, batch, self.config.loss)["recognition"]
-        counts = batch.targets != IGNORE
-        right = (output.logits.argmax(-1) == batch.targets) | ~counts
+        counts = batch.target_ids != IGNORE
+        right = (output.logits.argmax(-1) == batch.target_ids) | ~counts
         self.loss_metric.update(loss, len(batch.names))
-        self.exprate.update(output.logits[:, 0], batch.targets[:, 0])
-        self.exprate_backward.update(output.logits[:, -1], batch.targets[:, -1])
+        self.exprate.update(output.logits[:, 0], batch.target_ids[:, 0])
+        self.exprate_backward.update(output.logits[:, -1], batch.target_ids[:, -1])
         self.token_accuracy.update(right[counts].float() * 100)
 
     def on_validation_epoch_end(self) -> None:
-        """Logs the measures of the whole validation set."""
-        measures = {
+        """Log the metrics of the validation set."""
+        metrics = {
             "loss": self.loss_metric,
             "exprate": self.exprate,
             "exprate_backward": self.exprate_backward,
             "token_accuracy": self.token_accuracy,
         }
-        for name, metric in measures.items():
+        for name, metric in metrics.items():
             self.log(f"val/{name}", metric.compute(), prog_bar=name == "exprate", sync_dist=True)
             metric.reset()
 
     def configure_optimizers(self) -> Any:
-        """The config's optimizer and schedule."""
+        """Create the optimizer and its schedule."""
         config = self.config.optimizer
         optimizer = make_optimizer(self.model, config)
         if config.decay == "plateau":
@@ -124,27 +167,32 @@ class TrainingModule(L.LightningModule):
                     "frequency": self.config.validate_every,
                 },
             }
-        rising = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: self._rate())
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": rising, "interval": "step"}}
+        cosine = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: self._rate())
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": cosine, "interval": "step"}}
 
     def _rate(self) -> float:
-        """The learning rate now against the greatest one."""
+        """Return the present learning rate as a factor of the highest one."""
         config = self.config.optimizer
         now = self.progress
+        if config.decay == "plateau":
+            return 1.0
         if now < config.warmup:
             return max(now / config.warmup, 0.01)
         if config.decay == "none":
             return 1.0
         if self.config.minutes is not None:
-            along = min(self.spent / (60 * self.config.minutes), 1.0)
+            done = min(self.minutes / self.config.minutes, 1.0)
         else:
             span = max(self.config.epochs - config.decay_from, 1e-6)
-            along = min(max((now - config.decay_from) / span, 0.0), 1.0)
-        return 0.5 * (1 + math.cos(math.pi * along))
+            done = min(max((now - config.decay_from) / span, 0.0), 1.0)
+        lowest = config.min_learning_rate / config.learning_rate
+        return lowest + (1 - lowest) * 0.5 * (1 + math.cos(math.pi * done))
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """What a resumed run needs beside weights; and what makes the file complete in itself."""
+        """Add what resuming needs, and the config and vocabulary that rebuild the model."""
         checkpoint["posformer"] = {
+            "stage": asdict(self.stage),
+            "epochs_done": self.epochs_done,
             "seen": self.seen,
             "batches_done": self.batches_done,
             "spent": self.spent,
@@ -153,25 +201,54 @@ class TrainingModule(L.LightningModule):
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """The inverse of `on_save_checkpoint`."""
+        """Restore a run: in the middle of this stage, or from the end of the stage before."""
         own = current_checkpoint(checkpoint["posformer"])
         if tuple(own["tokens"]) != self.vocabulary.tokens:
             raise ConfigError("the checkpoint has another vocabulary than the data")
         self.seen, self.batches_done = own["seen"], own["batches_done"]
-        self.spent = own.get("spent", 0.0)  # earlier checkpoints did not tell
+        # Checkpoints of version 0.1 lack the other entries.
+        self.spent = own.get("spent", 0.0)
+        self.epochs_done = own.get("epochs_done", checkpoint["epoch"] + (not self.batches_done))
+        # After the last batch of an epoch, the epoch still has to end: Lightning would skip that.
+        checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["is_last_batch"] = False
+        saved = StageStart(**own.get("stage", {}))
+        if saved.name == self.stage.name:
+            self.stage = saved
+        else:
+            self.stage = StageStart(self.stage.name, self.epochs_done, self.seen, self.spent)
+            self._start_schedule(checkpoint)
+        if self.config.minutes is None:
+            self.trainer.fit_loop.max_epochs = self.stage.epochs + self.config.epochs
+
+    def _start_schedule(self, checkpoint: dict[str, Any]) -> None:
+        """Make a checkpoint of the stage before one of the start of this stage.
+
+        The schedule starts over with this stage's learning rate. Moments are carried over.
+        """
+        checkpoint["lr_schedulers"] = []
+        if self._reset_optimizer:
+            checkpoint["optimizer_states"] = []
+            return
+        config = self.config.optimizer
+        groups = make_optimizer(self.model, config).param_groups
+        for state in checkpoint["optimizer_states"]:
+            for saved, group in zip(state["param_groups"], groups, strict=True):
+                settings = {key: value for key, value in group.items() if key != "params"}
+                saved.update(settings, initial_lr=config.learning_rate)
+                saved["lr"] = config.learning_rate * self._rate()
 
     def _run(self, batch: Batch) -> TrainingOutput:
         return self.model(
             batch.images.contiguous(memory_format=torch.channels_last),
             batch.padding,
-            batch.tokens,
-            batch.identifiers,
-            batch.targets,
+            batch.input_ids,
+            batch.position_identifiers,
+            batch.target_ids,
         )
 
 
 def make_optimizer(model: torch.nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The optimizer that a config asks for."""
+    """Create the optimizer of a config; frozen parameters are part of it and have no gradients."""
     if config.kind == "sgd":
         return torch.optim.SGD(
             model.parameters(),
@@ -179,7 +256,7 @@ def make_optimizer(model: torch.nn.Module, config: OptimizerConfig) -> torch.opt
             momentum=config.momentum,
             weight_decay=config.weight_decay,
         )
-    # Norms and biases are few and have no excess to decay.
+    # Weight decay is for matrices, not for norms and biases.
     matrices = [weight for weight in model.parameters() if weight.ndim > 1]
     vectors = [weight for weight in model.parameters() if weight.ndim <= 1]
     return torch.optim.AdamW(

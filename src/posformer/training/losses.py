@@ -1,4 +1,4 @@
-"""L = L_rec + λ (L_level + L_relative), and what ink adds to it."""
+"""The loss L = L_rec + λ (L_level + L_relative), and the additional losses on ink."""
 
 import torch
 import torch.distributed as dist
@@ -13,39 +13,42 @@ __all__ = ["all_losses", "total_loss"]
 
 
 def all_losses(output: TrainingOutput, batch: Batch, config: LossConfig) -> dict[str, Tensor]:
-    """Every part of the loss, unweighted, as a mean over what counts in it."""
-    parts = {"recognition": _cross_entropy(output.logits, batch.targets, config.label_smoothing)}
-    if output.position is not None and batch.levels is not None and batch.letters is not None:
-        parts["level"] = _cross_entropy(output.position.levels, batch.levels)
-        parts["relative"] = _cross_entropy(output.position.letters, batch.letters)
-    if output.symbol_map is not None and batch.cells is not None:
-        parts["symbol_map"] = _symbol_map_loss(output.symbol_map, batch.cells, config.background)
-    if config.attention and output.attention and batch.looks is not None:
-        parts["attention"] = _attention_loss(output.attention, batch.looks)
+    """Return the unweighted terms of the loss by name, each a mean over its valid targets."""
+    parts = {"recognition": _cross_entropy(output.logits, batch.target_ids, config.label_smoothing)}
+    if output.position is not None and batch.nested_levels is not None:
+        assert batch.relative_positions is not None
+        parts["level"] = _cross_entropy(output.position.levels, batch.nested_levels)
+        parts["relative"] = _cross_entropy(output.position.letters, batch.relative_positions)
+    if output.symbol_map is not None and batch.symbol_targets is not None:
+        parts["symbol_map"] = _symbol_map_loss(
+            output.symbol_map, batch.symbol_targets, config.background
+        )
+    if config.attention and output.attention and batch.attention_targets is not None:
+        parts["attention"] = _attention_loss(output.attention, batch.attention_targets)
     for name, loss in output.losses.items():
         parts[name] = _mean(loss.total, loss.terms)
     return parts
 
 
 def total_loss(parts: dict[str, Tensor], config: LossConfig, epoch: float = 0.0) -> Tensor:
-    """The weighted sum; `epoch` tells how far the losses that need ink have faded."""
-    faded = 1.0 if config.fade is None else max(0.0, 1.0 - epoch / config.fade)
+    """Return the weighted sum; the weights of the ink losses depend on the epoch."""
+    ink_weight = 1.0 if config.fade is None else max(0.0, 1.0 - epoch / config.fade)
     weights = {
         "recognition": 1.0,
         "level": config.level,
         "relative": config.relative,
-        "symbol_map": config.symbol_map * faded,
-        "attention": config.attention * faded,
+        "symbol_map": config.symbol_map * ink_weight,
+        "attention": config.attention * ink_weight,
         **config.own,
     }
     return torch.stack([weights.get(name, 1.0) * part for name, part in parts.items()]).sum()
 
 
 def _mean(total: Tensor, count: Tensor) -> Tensor:
-    """Total / count, with the count averaged over all processes.
+    """Return total / count, with the count averaged over all processes.
 
-    Gradients are averaged over processes; dividing by the mean count makes that average equal to
-    the gradient of one process that sees all examples.
+    Gradients are averaged over processes. Dividing by the mean count makes that average equal to
+    the gradient of one process with all examples.
     """
     if dist.is_available() and dist.is_initialized():
         count = count.clone()
@@ -66,20 +69,20 @@ def _cross_entropy(scores: Tensor, targets: Tensor, smoothing: float = 0.0) -> T
     return _mean(losses, (flat != IGNORE).sum().float())
 
 
-def _symbol_map_loss(scores: Tensor, cells: Tensor, background: float) -> Tensor:
+def _symbol_map_loss(scores: Tensor, targets: Tensor, background: float) -> Tensor:
     losses = F.cross_entropy(
-        scores.flatten(0, -2), cells.flatten(), ignore_index=IGNORE, reduction="none"
+        scores.flatten(0, -2), targets.flatten(), ignore_index=IGNORE, reduction="none"
     )
-    weights = torch.where(cells.flatten() == 0, background, 1.0) * (cells.flatten() != IGNORE)
+    weights = torch.where(targets.flatten() == 0, background, 1.0) * (targets.flatten() != IGNORE)
     return _mean((losses * weights).sum(), weights.sum())
 
 
-def _attention_loss(attention: list[Tensor], looks: Tensor) -> Tensor:
-    """−log of the attention mass on the ink of the symbol to write, in all layers but the first."""
-    counts = looks.any(-1)
+def _attention_loss(attention: list[Tensor], mask: Tensor) -> Tensor:
+    """Return −log of the attention on the ink of the target symbol, in all layers but the first."""
+    counts = mask.any(-1)
     layers = attention[1:] or attention
     losses = [
-        -(weights.mean(3) * looks).sum(-1).clamp(min=1e-6).log() * counts for weights in layers
+        -(weights.mean(3) * mask).sum(-1).clamp(min=1e-6).log() * counts for weights in layers
     ]
     total = torch.stack([loss.sum() for loss in losses]).mean()
     return _mean(total, counts.sum().float())

@@ -1,9 +1,10 @@
-"""Runs a config: data, module, Lightning's trainer, and what is left in the run's folder."""
+"""Run a config: data, module, Lightning's trainer, and the files of the run."""
 
+import contextlib
 import logging
 import sys
+import time
 import warnings
-from datetime import timedelta
 from pathlib import Path
 
 import lightning as L
@@ -13,13 +14,14 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from posformer.data import Sampler
 from posformer.errors import ConfigError
+from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
-from posformer.models.checkpoint import load_model, take_weights
-from posformer.training.allocator import keep_memory
-from posformer.training.callbacks import make_callbacks, say
+from posformer.models.checkpoint import load_model, read_checkpoint, take_weights
+from posformer.training.allocator import retain_freed_memory
+from posformer.training.callbacks import TimeLimitReached, WallClockLimit, make_callbacks, say
 from posformer.training.datamodule import TrainingDataModule
-from posformer.training.datasets import open_examples
-from posformer.training.feature_cache import keep_features
+from posformer.training.datasets import open_examples, shared_vocabulary
+from posformer.training.feature_cache import cache_features
 from posformer.training.frozen_encoder import FrozenEncoder, freeze_blocks
 from posformer.training.lightning_module import TrainingModule
 from posformer.training.progress import PredictionSheets
@@ -35,83 +37,146 @@ def train(
     resume: bool = False,
     init: Path | None = None,
 ) -> TrainingModule:
-    """Trains, and leaves checkpoints, curves and the config in `folder`.
+    """Train a model, stage by stage, and write checkpoints, curves and the config to `folder`.
 
     Args:
-        config: what to do.
-        folder: of the run; `last.ckpt` in it is what `resume` goes on from.
-        resume: go on from `last.ckpt`.
-        init: a model whose weights to start from; words that it does not know are added to it.
+        config: The settings of the run.
+        folder: Folder of the run. `resume` continues from its `last.ckpt`.
+        resume: Continue from `last.ckpt`, in the stage that it belongs to.
+        init: Model folder or checkpoint whose weights to start from. Tokens that it does not have
+            are added to its vocabulary.
+
+    Returns:
+        The module of the last stage that ran.
+
+    Raises:
+        ConfigError: If there is no checkpoint to resume from, or one that would be overwritten.
     """
     last = folder / "last.ckpt"
     if resume and not last.exists():
         raise ConfigError(f"{last}: nothing to resume")
     if not resume and last.exists():
         raise ConfigError(f"{last}: there is a run already; resume it or choose another folder")
-    keep_memory()
-    _quieten()
+    retain_freed_memory()
+    _silence_lightning()
     if config.threads:
         torch.set_num_threads(config.threads)
-    encoder = FrozenEncoder.load(config.frozen, last if resume else None) if config.frozen else None
-    config = encoder.settle(config) if encoder else config
-    start = load_model(init) if init is not None else None
-    known = start.vocabulary if start is not None else None
-    examples = open_examples(config.data, config.model.image, known)
-    validation = examples.validation
-    torch.manual_seed(config.seed)
-    module = TrainingModule(config, examples.vocabulary, len(examples.train))
-    if start is not None:
-        _take(module, start)
-    freeze_blocks(module.model, config.optimizer.frozen_blocks)
-    if encoder is not None:
-        encoder.put_into(module.model)
-        examples = keep_features(config, examples, encoder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.yaml").write_text(yaml.safe_dump(config.to_dict(), sort_keys=False))
-    trainer = _trainer(config, folder, validation)
-    trainer.fit(
-        module,
-        TrainingDataModule(config, examples),
-        ckpt_path=last if resume else None,
-        weights_only=True if resume else None,
-    )
+    run = _Run(config, folder, load_model(init) if init is not None else None, resume)
+    for number in range(_stage_to_resume(config, last) if resume else 0, len(run.stages)):
+        module = run.train_stage(number)
+        if not module.stage_is_finished:  # `max_minutes` ended it
+            break
     return module
 
 
-def _quieten() -> None:
-    """Leaves out what Lightning says about itself; what concerns the run is still said."""
+def _silence_lightning() -> None:
+    """Hide Lightning's messages about itself; those about the run are still shown."""
     for text in (".*LeafSpec.*", ".*exists and is not empty.*", ".*does not have many workers.*"):
         warnings.filterwarnings("ignore", text)
     logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
 
 
-def _take(module: TrainingModule, start: RecognitionModel) -> None:
+def _stage_to_resume(config: TrainingConfig, checkpoint: Path) -> int:
+    """Return the number of the stage that a checkpoint was written in."""
+    name = read_checkpoint(checkpoint)["posformer"].get("stage", {}).get("name")
+    names = [stage.name for stage in config.stages] if config.stages else [None]
+    if name not in names:
+        written = f"in stage {name!r}" if name else "without stages"
+        known = f"has the stages {', '.join(map(str, names))}" if config.stages else "has no stages"
+        raise ConfigError(f"{checkpoint}: was written {written}, but the config {known}")
+    return names.index(name)
+
+
+class _Run:
+    """What the stages of a run have in common."""
+
+    def __init__(
+        self, config: TrainingConfig, folder: Path, start: RecognitionModel | None, resume: bool
+    ) -> None:
+        self._config, self._folder, self._start = config, folder, start
+        self._last = folder / "last.ckpt" if resume else None  # checkpoint to continue from
+        self._fit_seconds = 0.0  # wall-clock time of the stages so far
+        self._encoder = FrozenEncoder.load(config.frozen, self._last) if config.frozen else None
+        self.stages = config.split_stages()
+        if self._encoder:
+            self.stages = [self._encoder.adapt_config(stage) for stage in self.stages]
+        self._vocabulary: Vocabulary | None = start.vocabulary if start is not None else None
+        if len(self.stages) > 1:
+            data = [stage.data for stage in self.stages]
+            self._vocabulary = shared_vocabulary(data, self._vocabulary)
+
+    def train_stage(self, number: int) -> TrainingModule:
+        """Train a stage, from the checkpoint of the stage before or of the stage itself."""
+        config = self.stages[number]
+        examples = open_examples(config.data, config.model.image, self._vocabulary)
+        validation = examples.validation
+        torch.manual_seed(config.seed)
+        stage = self._config.stages[number] if self._config.stages else None
+        module = TrainingModule(
+            config,
+            examples.vocabulary,
+            len(examples.train),
+            stage=stage.name if stage else None,
+            reset_optimizer=stage is not None and stage.reset_optimizer,
+        )
+        if self._start is not None and self._last is None:
+            _load_weights(module, self._start)
+        freeze_blocks(module.model, config.optimizer.frozen_blocks)
+        if self._encoder is not None:
+            self._encoder.copy_to(module.model)
+            examples = cache_features(config, examples, self._encoder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        settings = yaml.safe_dump(self._config.to_dict(), sort_keys=False)
+        (self._folder / "config.yaml").write_text(settings)
+        if stage is not None:
+            say(f"stage {stage.name} ({number + 1} of {len(self.stages)}): {_length(config)}")
+        began = time.monotonic()
+        with contextlib.suppress(TimeLimitReached):
+            self._trainer(config, validation).fit(
+                module,
+                TrainingDataModule(config, examples),
+                ckpt_path=self._last,
+                weights_only=True if self._last else None,
+            )
+        self._fit_seconds += time.monotonic() - began
+        self._last = self._folder / "last.ckpt"
+        return module
+
+    def _trainer(self, config: TrainingConfig, validation: Sampler) -> L.Trainer:
+        folder, count = self._folder, config.progress_images
+        sheets = [PredictionSheets(folder, validation, count)] if count else []
+        limit = []
+        if config.max_minutes:
+            limit = [WallClockLimit(60 * config.max_minutes - self._fit_seconds)]
+        return L.Trainer(
+            default_root_dir=folder,
+            accelerator=config.accelerator,
+            devices=config.devices,
+            num_nodes=config.nodes,
+            max_epochs=-1 if config.minutes else config.epochs,
+            strategy="ddp" if config.devices * config.nodes > 1 else "auto",
+            check_val_every_n_epoch=config.validate_every,
+            gradient_clip_val=config.optimizer.clip,
+            reload_dataloaders_every_n_epochs=1,
+            use_distributed_sampler=False,
+            num_sanity_val_steps=0,
+            logger=[TensorBoardLogger(folder, "", "curves"), CSVLogger(folder, "log")],
+            # Sheets first: the other callbacks remove the averaged weights after validation.
+            callbacks=[*sheets, *make_callbacks(config, folder), *limit],
+            enable_progress_bar=sys.stderr.isatty(),
+            enable_model_summary=False,
+            log_every_n_steps=20,
+        )
+
+
+def _load_weights(module: TrainingModule, start: RecognitionModel) -> None:
     new = take_weights(module.model, start)
     if new:
         parts = sorted({name.rsplit(".", 1)[0] for name in new})
-        say(f"starts anew: {', '.join(parts[:6])}{' …' if len(parts) > 6 else ''}")
+        say(f"randomly initialized: {', '.join(parts[:6])}{' …' if len(parts) > 6 else ''}")
 
 
-def _trainer(config: TrainingConfig, folder: Path, validation: Sampler) -> L.Trainer:
-    count = config.progress_images
-    images = [PredictionSheets(folder, validation, count)] if count else []
-    return L.Trainer(
-        default_root_dir=folder,
-        accelerator=config.accelerator,
-        devices=config.devices,
-        num_nodes=config.nodes,
-        max_epochs=-1 if config.minutes else config.epochs,
-        strategy="ddp" if config.devices * config.nodes > 1 else "auto",
-        max_time=timedelta(minutes=config.max_minutes) if config.max_minutes else None,
-        check_val_every_n_epoch=config.validate_every,
-        gradient_clip_val=config.optimizer.clip,
-        reload_dataloaders_every_n_epochs=1,
-        use_distributed_sampler=False,
-        num_sanity_val_steps=0,
-        logger=[TensorBoardLogger(folder, "", "curves"), CSVLogger(folder, "log")],
-        # Images first: at the end of a validation the others take its weights away.
-        callbacks=[*images, *make_callbacks(config, folder)],
-        enable_progress_bar=sys.stderr.isatty(),
-        enable_model_summary=False,
-        log_every_n_steps=20,
-    )
+def _length(config: TrainingConfig) -> str:
+    if config.minutes is not None:
+        return f"{config.minutes:g} CPU minutes"
+    return f"{config.epochs} epoch{'s' if config.epochs > 1 else ''}"

@@ -1,6 +1,7 @@
-"""A training config: everything that decides a run, read from YAML."""
+"""A training config: every setting of a run, read from YAML."""
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ __all__ = [
     "LossConfig",
     "MultilineConfig",
     "OptimizerConfig",
+    "StageConfig",
     "TrainingConfig",
     "load_config",
 ]
@@ -25,98 +27,120 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MultilineConfig:
-    """Made-up expressions of several lines."""
+    """Synthetic expressions of several lines."""
 
-    environments: tuple[str, ...] = ("cases", "aligned", "pmatrix")  # (): bare lines
-    lines: tuple[int, int] = (2, 3)  # fewest and most
-    max_tokens: int = 60  # of a line
-    max_symbols: int | None = None  # with ink, of an expression
+    environments: tuple[str, ...] = ("cases", "aligned", "pmatrix")  # (): lines without one
+    lines: tuple[int, int] = (2, 3)  # minimum and maximum
+    max_tokens: int = 60  # per line
+    max_symbols: int | None = None  # symbols with ink per expression
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where examples come from and how they are varied."""
+    """Data sets and augmentation."""
 
     images: str | None = None  # data set of images (zip or folder)
     ink: str | None = None  # data set of ink
-    source: Literal["images", "ink"] = "images"  # what training images come from
+    source: Literal["images", "ink"] = "images"  # which of the two to train on
     train: str = "train"  # split to train on
     validation: str = "2013"  # split to validate on, of the images or else of the ink
-    limit: int | None = None  # use only so many training examples
+    limit: int | None = None  # use only the first training examples
     validation_limit: int | None = None
-    vocabulary: str | None = None  # file of words; None: the words of the training captions
-    scale_range: tuple[float, float] | None = (0.7, 1.4)  # scale augmentation
-    distortion: float = 0.0  # strength of stroke augmentation (ink only); 1 is natural variation
-    substitution: float = 0.0  # chance that the letters and digits of an expression are substituted
-    subtree_swap: float = 0.0  # chance that a subtree is replaced by one of another expression
-    synthesis: float = 0.0  # share of examples that are made up from the grammar
-    multiline: MultilineConfig | None = None  # these have several lines; None: one
-    examples: int | None = None  # of an epoch, where all are made up; None: as many as the ink has
+    vocabulary: str | None = None  # file of tokens; None: the tokens of the training captions
+    scale_range: tuple[float, float] | None = (0.7, 1.4)  # scale augmentation; None: off
+    distortion: float = 0.0  # strength of stroke distortion (ink only); 1 is natural variation
+    substitution: float = 0.0  # probability of symbol substitution in an expression (ink only)
+    subtree_swap: float = 0.0  # probability of swapping a subtree with another expression's
+    synthesis: float = 0.0  # share of examples that are synthesized from the grammar
+    multiline: MultilineConfig | None = None  # synthesize several lines; None: one line
+    examples: int | None = None  # epoch length with synthesis=1; None: as many as the ink has
 
 
 @dataclass(frozen=True)
 class BatchConfig:
-    """How examples become batches."""
+    """Batching."""
 
-    max_pixels: int = 500_000
+    max_pixels: int = 500_000  # per batch, padding included
     max_images: int = 32
-    max_cells_steps: int | None = None  # bound on cells × steps × images: memory of the attention
-    chunk: int = 2048  # examples packed together: more is tighter, less starts sooner
-    directions: Literal["both", "one"] = "both"  # rows an image: both directions or one by chance
-    corruption: float = 0.0  # share of fed-in ink tokens replaced by others
-    workers: int = 1
+    max_cells_steps: int | None = None  # images × cells × steps: bounds the attention's memory
+    chunk: int = 2048  # examples packed together: more pads less, fewer start sooner
+    directions: Literal["both", "one"] = "both"  # train both directions per image, or a random one
+    corruption: float = 0.0  # share of symbols in the decoder input replaced by others
+    workers: int = 1  # data loader processes
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """How weights move."""
+    """Optimizer and learning rate schedule. Epochs count from the start of the stage."""
 
     kind: Literal["adamw", "sgd"] = "adamw"
     learning_rate: float = 1e-3
+    min_learning_rate: float = 0.0  # at the end of the cosine
     momentum: float = 0.9  # SGD only
     weight_decay: float = 1e-4
-    warmup: float = 0.0  # epochs of rising learning rate
+    warmup: float = 0.0  # epochs of linear warm-up
     decay: Literal["none", "cosine", "plateau"] = "cosine"
-    decay_from: float = 0.0  # epoch at which the cosine begins
+    decay_from: float = 0.0  # epoch at which the cosine starts
     plateau_factor: float = 0.25
-    plateau_patience: int = 10  # validations without progress
-    clip: float | None = 5.0  # greatest norm of the gradient
-    averaging: float | None = 0.999  # decay of the averaged weights; None: no averaging
-    # Epoch from which batch norms use their running averages. Batches hold images of one size, so
-    # their own statistics differ from the averages that recognition uses.
+    plateau_patience: int = 10  # validations without improvement
+    clip: float | None = 5.0  # maximum norm of the gradient
+    averaging: float | None = 0.999  # decay of the moving average of the weights; None: off
+    # Epoch from which batch norms use their running statistics. The images of a batch have similar
+    # sizes, so the statistics of a batch differ from those that recognition uses.
     freeze_norms: float | None = None
-    # Dense blocks of the encoder, the stem with them, that stay as they are: what they see of a
-    # stroke is learned first, and they cost most. Best with `freeze_norms: 0`, or when resumed.
+    # The stem and the first dense blocks of the encoder stay fixed. They learn first and cost most.
+    # Combine with `freeze_norms: 0`.
     frozen_blocks: int = 0
 
 
 @dataclass(frozen=True)
 class LossConfig:
-    """Weights of the parts of the loss beside recognition, whose weight is 1."""
+    """Weights of the loss terms; the recognition loss has weight 1."""
 
     level: float = 1.0  # nested level of the position forest
     relative: float = 1.0  # relative position
     symbol_map: float = 1.0  # symbol of each cell (ink only)
-    background: float = 0.15  # weight of cells without ink in it
-    attention: float = 0.5  # attention on the ink of the symbol being written (ink only)
-    own: dict[str, float] = field(default_factory=dict)  # the model's own losses by name, else 1
-    fade: float | None = None  # epoch at which the two ink losses have faded to nothing
+    background: float = 0.15  # weight of empty cells in it
+    attention: float = 0.5  # attention on the ink of the symbol being decoded (ink only)
+    own: dict[str, float] = field(default_factory=dict)  # loss terms of the model itself (else 1)
+    fade: float | None = None  # epoch at which the weights of the ink losses reach 0
     label_smoothing: float = 0.0
 
 
 @dataclass(frozen=True)
 class FrozenConfig:
-    """An encoder that is taken over from another model and not trained; its maps are kept."""
+    """A pretrained encoder that is not trained; its feature maps are cached."""
 
-    encoder: str = "default"  # model folder or checkpoint; `default`: the model that comes along
-    # Drawings of each training example, varied as `data` says, beside the one as it was written.
-    variants: int = 0
-    cache: str = str(DEFAULT_CACHE)  # folder that keeps the maps between runs
+    encoder: str = "default"  # model folder or checkpoint; `default`: the bundled model
+    variants: int = 0  # augmented versions of each training example, next to the original
+    cache: str = str(DEFAULT_CACHE)  # folder of cached feature maps, shared by runs
+
+
+@dataclass(frozen=True)
+class StageConfig:
+    """A stage of training: its length, and the settings that differ from the config's."""
+
+    name: str
+    epochs: int | None = None  # either this
+    minutes: float | None = None  # or this: CPU time, as in `TrainingConfig`
+    validate_every: int | None = None
+    reset_optimizer: bool = False  # drop the optimizer's state of the stage before
+    model: dict[str, Any] = field(default_factory=dict)  # image size and dropout only
+    data: dict[str, Any] = field(default_factory=dict)
+    batch: dict[str, Any] = field(default_factory=dict)
+    optimizer: dict[str, Any] = field(default_factory=dict)
+    loss: dict[str, Any] = field(default_factory=dict)
+
+    def overrides(self) -> dict[str, Any]:
+        """The settings of a config that this stage changes."""
+        values = asdict(self)
+        del values["name"], values["reset_optimizer"]
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """A whole training run."""
+    """A training run."""
 
     name: str = "run"
     seed: int = 0
@@ -125,50 +149,127 @@ class TrainingConfig:
     batch: BatchConfig = field(default_factory=BatchConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loss: LossConfig = field(default_factory=LossConfig)
-    frozen: FrozenConfig | None = None  # None: the encoder is trained too
-    baseline: str | None = None  # config that `posformer compare` states the gains against
+    frozen: FrozenConfig | None = None  # None: train the encoder too
+    baseline: str | None = None  # config that `posformer compare` compares this one with
     epochs: int = 300
-    minutes: float | None = None  # of CPU time, of all processes; takes the place of epochs
-    max_minutes: float | None = None  # by the clock, of one start
+    minutes: float | None = None  # CPU time of all processes; replaces epochs
+    max_minutes: float | None = None  # wall-clock time of one start
+    stages: tuple[StageConfig, ...] | None = None  # each has its own length; None: one stage
     validate_every: int = 1  # epochs
     checkpoint_minutes: float = 5.0
-    progress_images: int = 24  # validation examples drawn with their readings; 0: no images
+    progress_images: int = 24  # validation images shown with their predictions; 0: none
     accelerator: str = "auto"
-    devices: int = 1
+    devices: int = 1  # processes per node
     nodes: int = 1
-    threads: int | None = None  # CPU threads of a process; None: as PyTorch chooses
+    threads: int | None = None  # CPU threads per process; None: PyTorch's default
 
     def __post_init__(self) -> None:
         if self.minutes is not None and self.minutes <= 0:
-            raise ConfigError(f"minutes: {self.minutes} is no time to train in")
+            raise ConfigError(f"minutes: {self.minutes} is not positive")
         if self.minutes is not None and self.optimizer.decay_from:
-            raise ConfigError("optimizer.decay_from counts epochs, but `minutes` takes their place")
+            raise ConfigError("optimizer.decay_from counts epochs, but the length is in `minutes`")
         if self.frozen is not None and self.frozen.variants < 0:
-            raise ConfigError(f"frozen.variants: {self.frozen.variants} is less than none")
+            raise ConfigError(f"frozen.variants: {self.frozen.variants} is negative")
+        self.split_stages()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for YAML."""
+        """Return plain values, ready for YAML."""
         return asdict(self)
+
+    def split_stages(self) -> list["TrainingConfig"]:
+        """Return the config of each stage; the config itself if it has no stages.
+
+        Raises:
+            ConfigError: If a stage changes what stages have in common.
+        """
+        if not self.stages:
+            return [self]
+        names = [stage.name for stage in self.stages]
+        if len(set(names)) < len(names):
+            raise ConfigError(f"stages: names are not unique: {', '.join(names)}")
+        if wrong := [name for name in names if not name or "." in name]:
+            raise ConfigError(f"stages: {wrong[0]!r} is not a name: it is empty or has a dot")
+        return [self._stage(number) for number in range(len(names))]
+
+    def _stage(self, number: int) -> "TrainingConfig":
+        assert self.stages is not None
+        stage = self.stages[number]
+        if (stage.epochs is None) == (stage.minutes is None):
+            raise ConfigError(f"stages.{stage.name}: set either epochs or minutes")
+        if stage.epochs is not None and stage.epochs < 1:
+            raise ConfigError(f"stages.{stage.name}.epochs: {stage.epochs} is less than 1")
+        common = replace(self, stages=None, minutes=None)
+        values = _merged(common.to_dict(), current_settings(stage.overrides()))
+        try:
+            config: TrainingConfig = from_dict(TrainingConfig, values)
+        except ConfigError as error:
+            raise ConfigError(f"stages.{stage.name}: {error}") from error
+        _check_stage(self, config, stage, is_first=number == 0)
+        return config
+
+
+def _check_stage(
+    common: TrainingConfig, config: TrainingConfig, stage: StageConfig, *, is_first: bool
+) -> None:
+    """Raise a ConfigError if the weights or optimizer state of a stage do not fit the others."""
+    for key, value in _changes(common.model.to_dict(), config.model.to_dict()):
+        if not key.startswith("image.") and not key.endswith("dropout"):
+            raise ConfigError(
+                f"stages.{stage.name}.model.{key}={value}: changes the weights; a stage can only "
+                "change model.image and dropout"
+            )
+    if common.data.vocabulary != config.data.vocabulary:
+        raise ConfigError(f"stages.{stage.name}.data.vocabulary: all stages have the same tokens")
+    old, new = common.optimizer, config.optimizer
+    if (old.averaging is None) != (new.averaging is None):
+        raise ConfigError(
+            f"stages.{stage.name}.optimizer.averaging: all stages average weights or none does"
+        )
+    if old.kind != new.kind and not (stage.reset_optimizer or is_first):
+        raise ConfigError(f"stages.{stage.name}.optimizer.kind: needs reset_optimizer: true")
+
+
+def _changes(
+    old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield dotted keys whose values differ, with the new value."""
+    for key in sorted({*old, *new}):
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            yield from _changes(before, after, f"{prefix}{key}.")
+        elif before != after:
+            yield prefix + key, after
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> TrainingConfig:
-    """Reads a config.
+    """Read a config.
 
     Args:
-        path: YAML; with `base: other.yaml` it says only what differs from the config beside it.
-        overrides: `key=value` with dotted keys, such as `optimizer.learning_rate=3e-4`.
+        path: YAML file. With `base: other.yaml`, it lists only what differs from that file.
+        overrides: `key=value` with dotted keys, such as `optimizer.learning_rate=3e-4` or
+            `stages.NAME.epochs=2`.
+
+    Raises:
+        ConfigError: If the file cannot be read, or a setting is unknown or has a wrong value.
     """
     values = current_settings(_read(path, ()))
     for override in overrides or []:
         _override(values, override)
     try:
-        return from_dict(TrainingConfig, values)
+        config: TrainingConfig = from_dict(TrainingConfig, values)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+    if config.stages:
+        for override in overrides or []:
+            if (key := override.partition("=")[0]) in ("epochs", "minutes"):
+                raise ConfigError(
+                    f"'{override}': {path} has stages; use stages.NAME.{key}=… or stages=null"
+                )
+    return config
 
 
-def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
-    if path.resolve() in above:
+def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    if path.resolve() in seen:
         raise ConfigError(f"{path}: is its own base")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -177,16 +278,16 @@ def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}: a config is a mapping of settings")
+        raise ConfigError(f"{path}: a config must be a mapping of settings")
     base = values.pop("base", None)
     if base is None:
         return values
-    below = _read(path.parent / str(base), (*above, path.resolve()))
-    return _merged(_of_the_same_model(below, values), values)
+    base_values = _read(path.parent / str(base), (*seen, path.resolve()))
+    return _merged(_without_other_decoder(base_values, values), values)
 
 
-def _of_the_same_model(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """A base without its decoder where another model is named: they have no settings in common."""
+def _without_other_decoder(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Drop the base's decoder if another model is named: their settings differ."""
     old, new = base.get("model"), changes.get("model")
     if not isinstance(old, dict) or not isinstance(new, dict) or "name" not in new:
         return base
@@ -209,6 +310,8 @@ def _override(values: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise ConfigError(f"'{override}' is not of the form key=value")
     *outer, last = current_key(key).split(".")
+    if outer[:1] == ["stages"]:
+        values, outer = _named_stage(values, key), outer[2:]
     for name in outer:
         inner = values.setdefault(name, {})
         if inner is None:
@@ -220,3 +323,14 @@ def _override(values: dict[str, Any], override: str) -> None:
         values[last] = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"'{override}': the value is not YAML") from error
+
+
+def _named_stage(values: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return the settings of the stage that an override such as `stages.NAME.epochs` names."""
+    stages = {stage["name"]: stage for stage in values.get("stages") or []}
+    _, name, *rest = key.split(".")
+    if name not in stages or not rest:
+        names = f"its stages are {', '.join(stages)}" if stages else "it has no stages"
+        raise ConfigError(f"'{key}': is no setting of a stage of the config; {names}")
+    found: dict[str, Any] = stages[name]
+    return found
