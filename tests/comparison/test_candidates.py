@@ -93,3 +93,41 @@ def test_missing_candidates_and_two_budgets_raise_errors(
         gather(configs, minutes=1, epochs=1)
     with pytest.raises(ConfigError, match=r"gone\.ckpt"):
         gather([tmp_path / "gone.ckpt"])
+
+
+def test_a_config_can_be_given_twice_with_different_overrides(configs: list[Path]) -> None:
+    plain = configs[0]
+    found = gather(
+        [
+            plain,
+            f"{plain}:model.position=heads",
+            f"{plain}:name=named,model.encoder.layers=[1,1],model.position=heads",
+        ],
+        ["batch.max_images=4"],
+    )
+    assert [one.name for one in found] == ["plain", "plain-position-heads", "named"]
+    assert [one.baseline for one in found] == [None, "plain", "plain"]
+    for one in found:
+        assert one.config is not None and one.config.batch.max_images == 4
+
+
+def test_arguments_are_candidates_or_overrides_for_all() -> None:
+    arguments = [
+        "a.yaml",
+        "data.images=x/y.zip",
+        "b/c.yaml:model.position=heads",
+        "runs/d",
+        "seed=1",
+    ]
+    candidates, overrides = split_arguments(arguments)
+    assert candidates == ["a.yaml", "b/c.yaml:model.position=heads", "runs/d"]
+    assert overrides == ["data.images=x/y.zip", "seed=1"]
+
+
+def test_a_budget_is_for_configs_without_stages(configs: list[Path], tmp_path: Path) -> None:
+    staged = tmp_path / "staged.yaml"
+    staged.write_text("base: plain.yaml\nname: staged\nstages: [{name: only, epochs: 1}]\n")
+    assert gather([staged])[0].config.stages
+    with pytest.raises(ConfigError, match="staged: a budget needs a config without stages"):
+        gather([staged], minutes=1)
+    assert gather([f"{staged}:stages=null,name=flat"], minutes=1)[0].config.minutes == 1

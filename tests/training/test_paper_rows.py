@@ -1,49 +1,52 @@
-"""Every row of the paper's tables that this package can train has a config of its own."""
+"""The rows of the paper's tables are configs and overrides, as docs/training.md lists them."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from posformer.training.training_config import load_config
+from posformer.training.training_config import TrainingConfig, load_config
 
-CONFIGS = Path(__file__).parents[2] / "configs"
-
+ROOT = Path(__file__).parents[2]
 PLAIN = ("transformer", "bttr")  # without the position forest in all tables
 PLUGGED = ("comer", "dwap", "abm", "can")  # with and without it
-ROWS = [
-    *((name, False, scaled) for name in PLAIN for scaled in (True, False)),
-    *(
-        (name, forest, scaled)
-        for name in PLUGGED
-        for forest in (False, True)
-        for scaled in (True, False)
-    ),
-    *(("paper", True, scaled) for scaled in (True, False)),
-]
 
 
-def file_name(name: str, forest: bool, scaled: bool) -> str:
-    suffix = "-pf" if forest and name != "paper" else ""
-    return f"{name}{suffix}{'' if scaled else '-no-scale'}"
+def load(name: str, *overrides: str) -> TrainingConfig:
+    return load_config(ROOT / "configs" / f"{name}.yaml", list(overrides))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: file_name(*row))
-def test_a_row_says_what_it_trains(row: tuple[str, bool, bool]) -> None:
-    name, forest, scaled = row
-    path = CONFIGS / f"{file_name(*row)}.yaml"
-    config = load_config(path)
-    assert config.name == path.stem
+@pytest.mark.parametrize("name", ["posformer", *PLAIN, *PLUGGED])
+def test_a_published_model_has_a_config(name: str) -> None:
+    config = load(name)
+    assert config.name == name
     assert config.model.name == (name if name in ("dwap", "abm", "can") else "posformer")
-    assert (config.data.scale_range is not None) == scaled
+    assert config.data.scale_range is not None
     position = config.model.position
-    assert (position.form if position else None) == ("separate" if forest else None)
+    assert (position.form if position else None) == ("separate" if name == "posformer" else None)
     assert (config.optimizer.kind, config.epochs) == ("sgd", 300)
 
 
+def test_decoders_are_those_of_the_models() -> None:
+    assert load("posformer").model.decoder.refinement.structure is None
+    assert load("comer").model.decoder.refinement.structure == ()
+    assert load("bttr").model.decoder.refinement is None
+    assert load("bttr").model.decoder.directions == "both"
+    assert load("transformer").model.decoder.directions == "forward"
+
+
 @pytest.mark.parametrize("name", PLUGGED)
-def test_rows_with_and_without_the_forest_differ_in_nothing_else(name: str) -> None:
-    plain, plugged = (load_config(CONFIGS / f"{one}.yaml") for one in (name, f"{name}-pf"))
-    values, others = plain.to_dict(), plugged.to_dict()
-    assert values.pop("name") != others.pop("name")
-    assert values["model"].pop("position") != others["model"].pop("position")
-    assert values == others
+def test_the_position_forest_is_one_override(name: str) -> None:
+    plain, plugged = load(name).to_dict(), load(name, "model.position=separate").to_dict()
+    assert plain["model"].pop("position") is None
+    assert plugged["model"].pop("position")["form"] == "separate"
+    assert plain == plugged
+
+
+def test_the_rows_of_the_documentation_load() -> None:
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| `(\w+)\.yaml` \| (?:`([^`]+)`)? *\|$", page, re.MULTILINE)
+    assert len(rows) >= 9
+    for name, overrides in rows:
+        for config in PLUGGED if name == "NAME" else (name,):
+            load(config, *overrides.split())

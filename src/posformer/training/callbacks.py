@@ -147,9 +147,9 @@ class WallClockLimit(Callback):
         batch: Batch,
         batch_idx: int,
     ) -> None:
-        """Stop all processes after the same batch."""
+        """Interrupt all processes after the same batch."""
         is_over = time.monotonic() - self._start >= self._seconds
-        if trainer.strategy.broadcast(is_over):
+        if trainer.strategy.reduce_boolean_decision(is_over, all=False):
             raise TimeLimitReached
 
 
@@ -196,8 +196,8 @@ class InterruptAfterBatch(Callback):
         batch: Batch,
         batch_idx: int,
     ) -> None:
-        """End the run after Ctrl-C."""
-        if self._interrupted:
+        """Interrupt all processes after the same batch."""
+        if trainer.strategy.reduce_boolean_decision(self._interrupted, all=False):
             raise KeyboardInterrupt
 
 
