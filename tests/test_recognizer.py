@@ -311,7 +311,7 @@ def test_recognize_many_raises_in_order(recognizer, image):
 
 def test_missing_bundled_model(monkeypatch, tmp_path):
     monkeypatch.setattr(engine, "DEFAULT_MODEL", tmp_path / "absent")
-    with pytest.raises(ModelError, match="comes without a model; name a model folder"):
+    with pytest.raises(ModelError, match="has no bundled model; specify a model folder"):
         Recognizer.load()
 
 

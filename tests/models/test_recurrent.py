@@ -1,4 +1,4 @@
-"""DWAP, ABM and CAN: sizes of the paper, honest padding, steps that add up, parts that come off."""
+"""DWAP, ABM and CAN: sizes of the paper, position forest, losses of the models themselves."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,15 +35,16 @@ def some_tokens(*shape: int) -> Tensor:
     return torch.randint(3, len(VOCABULARY), shape, generator=torch.Generator().manual_seed(1))
 
 
-def in_training(model: RecognitionModel, rows: int, position: bool = False) -> TrainingOutput:
+def in_training(model: RecognitionModel, directions: int, position: bool = False) -> TrainingOutput:
     """A training output for two images and sequences of four and two tokens."""
     batch, padding = (torch.from_numpy(part) for part in pad_images(random_images(0, SIZES[:2])))
-    tokens = some_tokens(2, rows, 5)
-    tokens[:, 0, 0], tokens[:, rows - 1, 0] = VOCABULARY.sos, VOCABULARY.eos if rows > 1 else 1
-    targets = some_tokens(2, rows, 5)
+    tokens = some_tokens(2, directions, 5)
+    tokens[:, directions - 1, 0] = VOCABULARY.eos
+    tokens[:, 0, 0] = VOCABULARY.sos
+    targets = some_tokens(2, directions, 5)
     targets[:, :, 4] = VOCABULARY.eos
     targets[1, :, 2], targets[1, :, 3:] = VOCABULARY.eos, -100
-    identifiers = torch.rand(2, rows, 5, 5) if position else None
+    identifiers = torch.rand(2, directions, 5, 5) if position else None
     return model(batch, padding, tokens, identifiers, targets)
 
 
@@ -65,7 +66,7 @@ class TestSizes:
         assert parameters(model.for_inference()) == trained - decoder
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_the_forest_adds_nothing_at_inference(self, name: str) -> None:
+    def test_the_position_forest_adds_no_parameters_at_inference(self, name: str) -> None:
         sizes = [
             parameters(tiny_recurrent(name, position=form).for_inference())
             for form in (None, "heads", "separate")
@@ -73,7 +74,7 @@ class TestSizes:
         assert len(set(sizes)) == 1
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_a_separate_position_decoder_is_of_the_model_s_own_kind(self, name: str) -> None:
+    def test_a_separate_position_decoder_has_the_shape_of_the_decoder(self, name: str) -> None:
         model = tiny_recurrent(name, position="separate")
         own, stack = model.position.stack, model.decoder.stack  # type: ignore[union-attr]
         shapes = [
@@ -84,76 +85,40 @@ class TestSizes:
 
 
 @pytest.mark.parametrize("name", NAMES)
-class TestDecoding:
-    @torch.inference_mode()
-    def test_steps_give_what_the_whole_sequence_gives(self, name: str) -> None:
-        model = tiny_recurrent(name)
-        memory, tokens = encoded(model, SIZES), some_tokens(3, 2, 7)
-        whole, _ = model.step(tokens, memory, None)
-        kept, parts = None, []
-        for piece in tokens.split(3, dim=2):
-            scores, kept = model.step(piece, memory, kept)
-            parts.append(scores)
-        torch.testing.assert_close(torch.cat(parts, dim=2), whole, atol=1e-5, rtol=1e-4)
-        torch.testing.assert_close(whole.exp().sum(-1), torch.ones(3, 2, 7))
+@torch.inference_mode()
+def test_attention_depends_on_coverage(name: str) -> None:
+    model = tiny_recurrent(name)
+    memory = encoded(model, SIZES[:1])
+    tokens = torch.full((1, 1, 3), 5)
+    ((weights, _, _),) = model.attention_maps(tokens, memory)
+    assert weights.shape == (1, 1, 3, 1, 3 * 4)
+    for convolution in model.decoder.stack.attention.cover:  # type: ignore[union-attr]
+        convolution.weight.zero_()
+    ((without, _, _),) = model.attention_maps(tokens, memory)
+    assert torch.equal(without[:, :, 0], weights[:, :, 0])
+    assert not torch.allclose(without[:, :, 1], weights[:, :, 1])
 
-    @torch.inference_mode()
-    def test_a_image_alone_and_in_a_padded_batch_gives_the_same(self, name: str) -> None:
-        model, tokens = tiny_recurrent(name), some_tokens(3, 2, 7)
-        together, _ = model.step(tokens, encoded(model, SIZES), None)
-        images = random_images(0, SIZES)
-        for number, image in enumerate(images):
-            batch, padding = (torch.from_numpy(part) for part in pad_images([image]))
-            memory = model.encode(batch, padding)
-            alone, _ = model.step(tokens[number : number + 1], memory, None)
-            torch.testing.assert_close(alone[0], together[number], atol=1e-5, rtol=1e-4)
 
-    @torch.inference_mode()
-    def test_rows_of_a_image_do_not_see_each_other(self, name: str) -> None:
-        model, tokens = tiny_recurrent(name), some_tokens(1, 3, 6)
-        memory = encoded(model, SIZES[:1])
-        together, _ = model.step(tokens, memory, None)
-        for row in range(3):
-            alone, _ = model.step(tokens[:, row : row + 1], memory, None)
-            torch.testing.assert_close(alone[:, 0], together[:, row], atol=1e-5, rtol=1e-4)
-
-    @torch.inference_mode()
-    def test_attention_changes_with_what_was_covered(self, name: str) -> None:
-        model = tiny_recurrent(name)
-        memory = encoded(model, SIZES[:1])
-        tokens = torch.full((1, 1, 3), 5)
-        (look,) = model.looks(tokens, memory)
-        assert look.weights.shape == (1, 1, 3, 1, 3 * 4)
-        torch.testing.assert_close(look.weights.sum(-1), torch.ones(1, 1, 3, 1))
-        for cover in model.decoder.stack.attention.cover:  # type: ignore[union-attr]
-            cover.weight.zero_()
-        (blind,) = model.looks(tokens, memory)
-        assert torch.equal(blind.weights[:, :, 0], look.weights[:, :, 0])
-        assert not torch.allclose(blind.weights[:, :, 1], look.weights[:, :, 1])
-
-    def test_training_and_recognition_agree(self, name: str) -> None:
-        model, tokens = tiny_recurrent(name), some_tokens(3, 1, 7)
-        tokens[..., 0] = VOCABULARY.sos
-        batch, padding = (torch.from_numpy(part) for part in pad_images(random_images(0, SIZES)))
-        with torch.inference_mode():
-            trained = model(batch, padding, tokens).logits.log_softmax(-1)
-            read, _ = model.step(tokens, model.encode(batch, padding), None)
-        torch.testing.assert_close(trained, read)
+@pytest.mark.parametrize("name", NAMES)
+def test_training_and_inference_compute_the_same_coverage_features(name: str) -> None:
+    """Training uses a matrix product for the convolution."""
+    attention = tiny_recurrent(name).decoder.stack.attention  # type: ignore[union-attr]
+    maps = torch.rand(2, 1, 4, 7)
+    for convolution in attention.cover:
+        results = [attention.train(mode)._cover(convolution, maps) for mode in (True, False)]
+        torch.testing.assert_close(*results)
 
 
 @pytest.mark.parametrize("name", NAMES)
 class TestPositionForest:
     @pytest.mark.parametrize("form", ["heads", "shared", "separate"])
-    def test_it_attaches_by_one_word_and_learns(self, name: str, form: str) -> None:
+    def test_one_setting_adds_it(self, name: str, form: str) -> None:
         model = tiny_recurrent(name, position=form)
         assert model.config.position == PositionConfig(form=form)  # type: ignore[arg-type]
-        rows = 2 if name == "abm" else 1
-        output = in_training(model, rows, position=True)
-        assert output.position.levels.shape == (2, rows, 5, 5)
-        assert output.position.letters.shape == (2, rows, 5, 6)
-        (output.position.levels.sum() + output.position.letters.sum()).backward()
-        learns = [weight.grad is not None for weight in model.position.parameters()]  # type: ignore[union-attr]
-        assert all(learns)
+        directions = 2 if name == "abm" else 1
+        output = in_training(model, directions, position=True)
+        assert output.position.levels.shape == (2, directions, 5, 5)
+        assert output.position.letters.shape == (2, directions, 5, 6)
 
     def test_it_is_not_saved(self, name: str, tmp_path: Path) -> None:
         model = tiny_recurrent(name, position="separate", symbol_map=True)
@@ -165,19 +130,19 @@ class TestPositionForest:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_ink_can_teach_cells_and_attention(name: str) -> None:
-    rows = 2 if name == "abm" else 1
-    output = in_training(tiny_recurrent(name, symbol_map=True), rows)
+def test_outputs_of_the_ink_losses(name: str) -> None:
+    directions = 2 if name == "abm" else 1
+    output = in_training(tiny_recurrent(name, symbol_map=True), directions)
     height, width = output.features.padding.shape[1:]
     assert output.symbol_map.shape == (2, height, width, len(VOCABULARY))
     (attention,) = output.attention
-    assert attention.shape == (2, rows, 5, 1, height * width)
+    assert attention.shape == (2, directions, 5, 1, height * width)
     outside = output.features.padding.flatten(1)[:, None, None, None].expand_as(attention)
     assert outside.any() and not attention[outside].any()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_maps_that_were_computed_before_do_instead_of_images(name: str) -> None:
+def test_feature_maps_replace_images(name: str) -> None:
     model, tokens = tiny_recurrent(name), some_tokens(3, 1, 4)
     tokens[..., 0] = VOCABULARY.sos
     batch, padding = (torch.from_numpy(part) for part in pad_images(random_images(0, SIZES)))
@@ -189,7 +154,7 @@ def test_maps_that_were_computed_before_do_instead_of_images(name: str) -> None:
 
 
 class TestAbm:
-    def test_it_learns_in_both_directions_and_from_each_other(self) -> None:
+    def test_both_directions_get_gradients_of_the_mutual_loss(self) -> None:
         model = tiny_recurrent("abm")
         output = in_training(model, 2)
         assert output.logits.shape == (2, 2, 5, len(VOCABULARY))
@@ -198,13 +163,13 @@ class TestAbm:
         for decoder in (model.decoder, model.backward_decoder):
             assert decoder.classify.weight.grad.abs().max() > 0  # type: ignore[union-attr]
 
-    def test_directions_that_agree_about_every_symbol_are_not_apart(self) -> None:
+    def test_the_mutual_loss_is_zero_if_the_directions_agree(self) -> None:
         targets = torch.tensor([[[3, 4, 5, 2, -100], [5, 4, 3, 1, -100]]])
         logits = torch.randn(1, 2, 5, 8)
         logits[0, 1, :3] = logits[0, 0, :3].flip(0)
         loss = mutual_loss(logits, targets, 2.0)
         assert loss.total.item() == pytest.approx(0, abs=1e-5)
-        assert loss.terms.item() == 3  # neither the end nor what lies behind it
+        assert loss.terms.item() == 3  # without the end and what follows
         logits[0, 1, 0] += torch.randn(8)
         assert mutual_loss(logits, targets, 2.0).total.item() > 0.1
 
@@ -214,21 +179,26 @@ class TestAbm:
             in_training(model, 1)
 
 
+def log_probs(model: RecognitionModel) -> Tensor:
+    memory = encoded(model, SIZES[:1])
+    return model.step(some_tokens(1, 1, 1), memory, model.initial_cache(memory)).log_probs
+
+
 class TestCan:
-    def test_counts_are_told_to_the_decoder(self) -> None:
+    def test_the_decoder_reads_the_counts(self) -> None:
         model = tiny_recurrent("can")
         assert isinstance(model, Can)
         with torch.inference_mode():
-            before, _ = model.step(some_tokens(1, 1, 1), encoded(model, SIZES[:1]), None)
+            before = log_probs(model)
             model.counting.branches[0].predict.bias += 3  # type: ignore[union-attr]
-            after, _ = model.step(some_tokens(1, 1, 1), encoded(model, SIZES[:1]), None)
+            after = log_probs(model)
         assert not torch.allclose(before, after)
 
     def test_symbols_with_ink_are_counted(self) -> None:
         model = tiny_recurrent("can")
         assert isinstance(model, Can)
-        words = VOCABULARY.encode(["x", "^", "{", "x", "}", "+"])
-        targets = torch.tensor([[[*words, VOCABULARY.eos, -100]]])
+        token_ids = VOCABULARY.encode(["x", "^", "{", "x", "}", "+"])
+        targets = torch.tensor([[[*token_ids, VOCABULARY.eos, -100]]])
         truth = torch.zeros(1, len(VOCABULARY))
         truth[0, VOCABULARY.index("x")], truth[0, VOCABULARY.index("+")] = 2, 1
         exact = truth.expand(2, -1, -1)
@@ -252,20 +222,20 @@ class TestCan:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_vocabulary_can_grow(name: str) -> None:
+def test_init_with_a_larger_vocabulary(name: str) -> None:
     old = tiny_recurrent(name)
     new = scrambled(create_model(old.config, VOCABULARY.extended(["D"])))
     assert take_weights(new, old) == []
-    wide = {key: axis for key, axis in new.word_axes.items() if key in new.state_dict()}
+    wide = {key: axis for key, axis in new.vocabulary_axes.items() if key in new.state_dict()}
     shapes = {key: value.shape for key, value in old.state_dict().items()}
     grown = {key for key, value in new.state_dict().items() if value.shape != shapes[key]}
     assert set(wide) == grown
     for key, axis in wide.items():
-        kept = new.state_dict()[key].transpose(0, axis)[: len(VOCABULARY)]
-        assert torch.equal(kept, old.state_dict()[key].transpose(0, axis)), key
+        copied = new.state_dict()[key].transpose(0, axis)[: len(VOCABULARY)]
+        assert torch.equal(copied, old.state_dict()[key].transpose(0, axis)), key
 
 
-def test_another_architecture_gives_its_convolutions_and_nothing_else() -> None:
+def test_init_from_another_architecture_copies_the_encoder_only() -> None:
     from tiny import tiny_config, tiny_model
 
     posformer = tiny_model(config=replace(tiny_config(), symbol_map=False))

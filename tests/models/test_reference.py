@@ -70,7 +70,7 @@ def test_logits_of_the_three_heads_in_both_directions(
 
 def find(model: PosFormer, images: torch.Tensor, mask: torch.Tensor, beam: int) -> list[Hypothesis]:
     with torch.inference_mode():
-        step_model = PyTorchStepModel(model, model.encode(images, mask))
+        step_model = PyTorchStepModel(model, images, mask)
     options = DecodingOptions(beam=beam, finished=beam, scales=1, max_length=40)
     return [best[0] for best in search(step_model, options, 1, 2, len(images))]
 

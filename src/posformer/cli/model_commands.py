@@ -81,9 +81,9 @@ def import_checkpoint(
 ) -> None:
     """Convert a checkpoint published by the authors of PosFormer or CoMER."""
     from posformer.models.public_checkpoint import load_public_checkpoint
-    from posformer.runtime.model_export import export_model, words_of
+    from posformer.runtime.model_export import export_model, load_vocabulary
 
-    model = load_public_checkpoint(checkpoint, words_of(vocabulary))
+    model = load_public_checkpoint(checkpoint, load_vocabulary(vocabulary))
     known = {"source": checkpoint.name, "origin": "imported checkpoint"}
     folder, difference = export_model(model, output, known, half=half)
     typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")

@@ -1,14 +1,12 @@
-"""What a recognizer is to the rest of the program; every architecture is one of these.
+"""The interface that every recognition model implements.
 
-Training, search, evaluation and export know a recognizer by this interface alone. What it remembers
-of images and what it keeps of the tokens behind it are nests of tensors (tuples, lists, mappings,
-`None`) that only the model itself looks into.
+Training, search, evaluation and export use a model through this interface only. The memory of the
+images and the cache of earlier steps are pytrees of tensors that only the model itself interprets.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,49 +15,60 @@ from posformer.latex import Vocabulary
 from posformer.models.encoder import Features
 from posformer.models.model_config import ModelConfig
 from posformer.models.position_head import PositionLogits
+from posformer.models.pytree import Pytree
 
-__all__ = ["Look", "Nest", "RecognitionModel", "SummedLoss", "TrainingOutput"]
+__all__ = ["LayerAttention", "RecognitionModel", "StepOutput", "SummedLoss", "TrainingOutput"]
 
-Nest = Any  # tensors, or tuples, lists and mappings of nests, or None
 _Model = TypeVar("_Model", bound="RecognitionModel")
+
+# `weights`, `raw_weights` and `refinement` of one decoder layer, as in
+# `posformer.runtime.attention_map.AttentionMap`: float (batch, beams, steps, heads, cells).
+LayerAttention = tuple[Tensor, Tensor, Tensor | None]
 
 
 class SummedLoss(NamedTuple):
-    """A loss that a model brings along, over one batch; the trainer divides across processes."""
+    """A loss computed by the model itself, summed over one batch.
+
+    The trainer divides the sum by the number of terms over all processes.
+    """
 
     total: Tensor  # float ()
-    terms: Tensor  # float (), how many there are in it
+    terms: Tensor  # float (), number of summed terms
 
 
 class TrainingOutput(NamedTuple):
-    """What the losses are made of."""
+    """Inputs of the training losses."""
 
-    logits: Tensor  # float (images, rows, steps, words)
+    logits: Tensor  # float (batch, directions, steps, vocab_size)
     position: PositionLogits | None
-    symbol_map: Tensor | None  # float (images, height, width, words): the symbol of each cell
-    attention: list[Tensor]  # a layer: float (images, rows, steps, heads, cells)
+    symbol_map: Tensor | None  # float (batch, height, width, vocab_size): symbol of each cell
+    attention: list[Tensor]  # per layer: float (batch, directions, steps, heads, cells)
     features: Features
-    losses: Mapping[str, SummedLoss] = {}  # the model's own, by name; weighed by the config
+    losses: Mapping[str, SummedLoss] = {}  # losses of the model itself, by name
 
 
-class Look(NamedTuple):
-    """Where one layer looks; tensors are float (images, rows, steps, heads, cells)."""
+class StepOutput(NamedTuple):
+    """Result of one decoder call."""
 
-    weights: Tensor  # that are used
-    raw: Tensor  # before refinement
-    correction: Tensor | None  # what refinement takes off the scores; None without
+    log_probs: Tensor  # float (batch, beams, steps, vocab_size)
+    cache: Pytree  # tensors (batch, beams, …)
+    attention: list[LayerAttention]  # per layer; empty if the model does not report attention
 
 
 class RecognitionModel(nn.Module, ABC):
-    """An image to tokens: `encode` and `step` are inference, `forward` is training.
+    """Base class of all recognizers: images in, tokens out.
 
-    A model is made from its settings and its words, and has an `encoder`, a module that turns
-    images (images, 1, height, width) and their padding (images, height, width) into
-    `Features`, one cell for 16×16 pixels. Rows are hypotheses in search, and directions in
-    training: row 0 is left to right, row 1, if there is one, right to left.
+    `encode`, `initial_cache` and `step` run inference; `forward` runs training. A model is built
+    from its config and its vocabulary. Its `encoder` maps images (batch, 1, height, width) and
+    their padding (batch, height, width) to `Features`, one cell per `STRIDE` × `STRIDE` pixels.
+    The beams axis holds hypotheses in search and directions in training: index 0 is left to
+    right, index 1, if present, right to left.
     """
 
     training_only: ClassVar[tuple[str, ...]] = ("position", "symbol_map")  # absent at inference
+    # Whether `step` handles any number of steps without a Python loop over them. The ONNX decoder
+    # of other models takes one step per call.
+    parallel_steps: ClassVar[bool] = False
 
     encoder: nn.Module
 
@@ -68,91 +77,87 @@ class RecognitionModel(nn.Module, ABC):
         self.config, self.vocabulary = config, vocabulary
 
     @property
-    def word_axes(self) -> Mapping[str, int]:
-        """Parameters with an entry for each word, and along which axis.
+    def vocabulary_axes(self) -> Mapping[str, int]:
+        """Names of parameters with one entry per token, and the axis of the tokens.
 
-        They are filled word by word when a model starts from one with another vocabulary.
+        `train --init` copies these parameters token by token if the vocabularies differ.
         """
         return {"symbol_map.weight": 0, "symbol_map.bias": 0}
 
-    def encode(self, images: Tensor, padding: Tensor) -> Nest:
-        """What `step` needs to know of images: tensors whose first axis counts images."""
-        return self.remember(self.encoder(images, padding))
+    def encode(self, images: Tensor, padding: Tensor) -> Pytree:
+        """Return the memory of a batch of images, see `prepare_memory`."""
+        return self.prepare_memory(self.encoder(images, padding))
 
     @abstractmethod
-    def remember(self, features: Features) -> Nest:
-        """The same from the encoder's features."""
-
-    @abstractmethod
-    def step(self, tokens: Tensor, memory: Nest, past: Nest) -> tuple[Tensor, Nest]:
-        """Feed tokens and tell what follows each of them.
-
-        Args:
-            tokens: int64 (images, rows, steps).
-            memory: of the images.
-            past: what was kept of earlier steps; None at the start.
+    def prepare_memory(self, features: Features) -> Pytree:
+        """Return what `step` needs to know about the images.
 
         Returns:
-            Log-probabilities float (images, rows, steps, words), and what to keep: tensors whose
-            first axes count images and rows.
+            A pytree of tensors (batch, …). Axes over the feature map are either one axis `cells`
+            or the two axes height and width. Boolean tensors are padding masks.
+        """
+
+    @abstractmethod
+    def initial_cache(self, memory: Pytree, beams: int = 1) -> Pytree:
+        """Return the cache before the first token, a pytree of tensors (batch, beams, …)."""
+
+    @abstractmethod
+    def step(self, input_ids: Tensor, memory: Pytree, cache: Pytree) -> StepOutput:
+        """Return the log-probabilities of the tokens that follow `input_ids`.
+
+        Several steps in one call give the same result as the same steps one by one.
+
+        Args:
+            input_ids: int64 (batch, beams, steps).
+            memory: from `encode` or `prepare_memory`.
+            cache: from the previous call or `initial_cache`.
         """
 
     def forward(
         self,
         images: Tensor,
         padding: Tensor,
-        tokens: Tensor,
+        input_ids: Tensor,
         identifiers: Tensor | None = None,
-        targets: Tensor | None = None,
+        target_ids: Tensor | None = None,
     ) -> TrainingOutput:
-        """One pass with the true tokens fed in.
+        """Run one training pass with teacher forcing.
 
         Args:
-            images: float (images, 1, height, width).
-            padding: bool (images, height, width), true outside the image.
-            tokens: int64 (images, rows, steps), each row a direction.
-            identifiers: float (images, rows, steps, letters) of the tokens fed in, for the
-                forms of the position forest that take them.
-            targets: int64 (images, rows, steps), the tokens to predict, negative where none is;
-                for models with losses of their own.
+            images: float (batch, 1, height, width).
+            padding: bool (batch, height, width), true outside the image.
+            input_ids: int64 (batch, directions, steps).
+            identifiers: float (batch, directions, steps, length), position identifiers of the
+                input tokens, for the forms of the position forest that read them.
+            target_ids: int64 (batch, directions, steps), tokens to predict, negative where there
+                is none; for models with losses of their own.
         """
-        return self.forward_decoder(self.encoder(images, padding), tokens, identifiers, targets)
+        features = self.encoder(images, padding)
+        return self.forward_decoder(features, input_ids, identifiers, target_ids)
 
     @abstractmethod
     def forward_decoder(
         self,
         features: Features,
-        tokens: Tensor,
+        input_ids: Tensor,
         identifiers: Tensor | None = None,
-        targets: Tensor | None = None,
+        target_ids: Tensor | None = None,
     ) -> TrainingOutput:
-        """The part of `forward` behind the encoder, which may be frozen and its features stored."""
+        """Run the part of `forward` after the encoder."""
 
-    def looks(self, tokens: Tensor, memory: Nest) -> list[Look]:
-        """Where each layer looks while whole sequences are read; empty if the model cannot tell.
-
-        Args:
-            tokens: int64 (images, rows, steps), start token first.
-            memory: of the images.
-        """
-        return []
-
-    def write_onnx(self, folder: Path, half: bool = False) -> dict[str, Path]:
-        """Write what runs the model without PyTorch.
+    def attention_maps(self, input_ids: Tensor, memory: Pytree) -> list[LayerAttention]:
+        """Return the attention of every layer over whole sequences.
 
         Args:
-            folder: where to.
-            half: store weights in half precision.
-
-        Returns:
-            `encoder.onnx` and `decoder.onnx` by name (see docs/own-model.md for what goes in and
-            out of them); nothing if only PyTorch can run the model.
+            input_ids: int64 (batch, beams, steps), start token first.
+            memory: from `encode` or `prepare_memory`.
         """
-        return {}
+        cache = self.initial_cache(memory, input_ids.shape[1])
+        return self.step(input_ids, memory, cache).attention
 
     @torch.no_grad()
     def for_inference(self: _Model) -> _Model:
-        """This model without its training-only parts, sharing the weights."""
+        """Remove the parts that only training needs, in place, and return the model."""
         for name in self.training_only:
             setattr(self, name, None)
         return self.eval()

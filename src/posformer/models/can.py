@@ -1,7 +1,7 @@
-"""CAN: DWAP that counts the symbols of an image and tells its decoder (Li et al. 2022).
+"""CAN: DWAP whose decoder also reads how often each symbol occurs (Li et al. 2022).
 
-Symbols without ink are not counted, as in the authors' program. Beyond it, padding counts nothing,
-so that an image alone and in a batch reads the same, and an untrained model counts next to none.
+As in the authors' program, symbols without ink are not counted. Unlike it, padding is not counted,
+so that results do not depend on the batch, and an untrained model starts with small counts.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ from posformer.models.recurrent import RecurrentMemory, mean_inside
 
 __all__ = ["Can", "ChannelAttention", "Counting", "CountingBranch"]
 
-_RARE = -5.0  # where a cell's score for a symbol starts: most cells show none
+_RARE = -5.0  # initial score of a symbol in a cell: most cells do not show it
 
 
 class ChannelAttention(nn.Module):
-    """Weighs the channels by what the whole image shows."""
+    """Scales the channels by a function of their means over the image."""
 
     def __init__(self, channels: int, reduction: int) -> None:
         super().__init__()
@@ -32,27 +32,29 @@ class ChannelAttention(nn.Module):
         self.excite = nn.Linear(max(1, channels // reduction), channels)
 
     def forward(self, maps: Tensor, padding: Tensor) -> Tensor:
-        """Maps (images, channels, rows, columns), weighed."""
+        """Return scaled maps (batch, channels, height, width)."""
         mean = mean_inside(maps.permute(0, 2, 3, 1), padding)
         weights = torch.sigmoid(self.excite(F.relu(self.squeeze(mean))))
         return maps * weights[..., None, None]
 
 
 class CountingBranch(nn.Module):
-    """Counts at one scale: how much of each symbol a cell shows, summed over the image."""
+    """Symbol counts at one scale: shares of symbols in cells, summed over the image."""
 
-    def __init__(self, config: CountingDecoderConfig, kernel: int, width: int, words: int) -> None:
+    def __init__(
+        self, config: CountingDecoderConfig, kernel: int, width: int, vocab_size: int
+    ) -> None:
         super().__init__()
         channels = config.counting_channels
         self.look = nn.Conv2d(width, channels, kernel, padding=kernel // 2, bias=False)
         self.norm = nn.BatchNorm2d(channels)
         self.channels = ChannelAttention(channels, config.counting_reduction)
-        self.predict = nn.Conv2d(channels, words, 1)
-        # A sum over all cells of one half each would count dozens of every symbol at first.
+        self.predict = nn.Conv2d(channels, vocab_size, 1)
+        # Otherwise the sum over all cells would start with dozens of every symbol.
         nn.init.constant_(cast(Tensor, self.predict.bias), _RARE)
 
     def forward(self, maps: Tensor, padding: Tensor) -> Tensor:
-        """Counts (images, words) of maps (images, width, rows, columns), zero on padding."""
+        """Return counts (batch, vocab_size) of maps (batch, channels, height, width)."""
         shown = self.channels(self.norm(self.look(maps)), padding)
         shares = torch.sigmoid(self.predict(shown))
         return (shares * (~padding)[:, None]).sum((2, 3))
@@ -61,14 +63,14 @@ class CountingBranch(nn.Module):
 class Counting(nn.Module):
     """The multi-scale counting module."""
 
-    def __init__(self, config: CountingDecoderConfig, width: int, words: int) -> None:
+    def __init__(self, config: CountingDecoderConfig, width: int, vocab_size: int) -> None:
         super().__init__()
         self.branches = nn.ModuleList(
-            CountingBranch(config, kernel, width, words) for kernel in config.counting
+            CountingBranch(config, kernel, width, vocab_size) for kernel in config.counting
         )
 
     def forward(self, features: Features) -> Tensor:
-        """Counts (branches, images, words)."""
+        """Return counts (branches, batch, vocab_size)."""
         padding = features.padding
         cells = features.cells.masked_fill(padding[..., None], 0.0)
         maps = cells.permute(0, 3, 1, 2)
@@ -76,12 +78,12 @@ class Counting(nn.Module):
 
 
 class Can(Dwap):
-    """See `RecognitionModel`; brings the loss `counting`."""
+    """CAN, with the additional loss `counting`."""
 
-    settings_kind: ClassVar[type[RecurrentDecoderConfig]] = CountingDecoderConfig
+    settings_class: ClassVar[type[RecurrentDecoderConfig]] = CountingDecoderConfig
     counts_symbols: ClassVar[bool] = True
 
-    visible: Tensor  # bool (words): what can be counted, all that has ink
+    visible: Tensor  # bool (vocab_size): tokens with ink, which can be counted
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
@@ -90,46 +92,46 @@ class Can(Dwap):
         self.register_buffer("visible", _visible(vocabulary), persistent=False)
 
     @property
-    def word_axes(self) -> Mapping[str, int]:
-        """Parameters with an entry for each word, and along which axis."""
-        rows = [
+    def vocabulary_axes(self) -> Mapping[str, int]:
+        """Names of parameters with one entry per token, and the axis of the tokens."""
+        first = [
             f"counting.branches.{number}.predict.{part}"
             for number in range(len(self.counting.branches))
             for part in ("weight", "bias")
         ]
-        columns = ("decoder.stack.counted.weight", "position.stack.counted.weight")
-        return {**super().word_axes, **dict.fromkeys(rows, 0), **dict.fromkeys(columns, 1)}
+        second = ("decoder.stack.counted.weight", "position.stack.counted.weight")
+        return {**super().vocabulary_axes, **dict.fromkeys(first, 0), **dict.fromkeys(second, 1)}
 
-    def remember(self, features: Features) -> RecurrentMemory:
-        """What the decoder needs of the images, the counts of their symbols among it."""
-        return self.decoder.stack.remember(features, self.counting(features).mean(0))
+    def prepare_memory(self, features: Features) -> RecurrentMemory:
+        """Return the projections of the images and of their symbol counts."""
+        return self.decoder.stack.prepare_memory(features, self.counting(features).mean(0))
 
     def forward_decoder(
         self,
         features: Features,
-        tokens: Tensor,
+        input_ids: Tensor,
         identifiers: Tensor | None = None,
-        targets: Tensor | None = None,
+        target_ids: Tensor | None = None,
     ) -> TrainingOutput:
-        """See `RecognitionModel.forward`."""
+        """Run the part of `forward` after the encoder."""
         counts = self.counting(features)
-        output = self._teach(features, counts.mean(0), tokens, identifiers)
-        if targets is None:
+        output = self._teacher_forced(features, counts.mean(0), input_ids, identifiers)
+        if target_ids is None:
             return output
-        return output._replace(losses={"counting": self._counting_loss(counts, targets)})
+        return output._replace(losses={"counting": self._counting_loss(counts, target_ids)})
 
-    def _counting_loss(self, counts: Tensor, targets: Tensor) -> SummedLoss:
-        """Smooth L1 of every branch and of their mean, as a mean over words."""
+    def _counting_loss(self, counts: Tensor, target_ids: Tensor) -> SummedLoss:
+        """Return the smooth L1 loss of every branch and of their mean, averaged over tokens."""
         truth = torch.zeros_like(counts[0])
-        first = targets[:, 0].clamp(min=0)
+        first = target_ids[:, 0].clamp(min=0)
         truth.scatter_add_(1, first, self.visible[first].to(truth.dtype))
-        guesses = torch.cat((counts, counts.mean(0, keepdim=True)))
-        losses = F.smooth_l1_loss(guesses, truth.expand_as(guesses), reduction="sum")
-        images = torch.tensor(float(len(truth)), device=truth.device)
-        return SummedLoss(losses / truth.shape[1], images)
+        predicted = torch.cat((counts, counts.mean(0, keepdim=True)))
+        losses = F.smooth_l1_loss(predicted, truth.expand_as(predicted), reduction="sum")
+        batch = torch.tensor(float(len(truth)), device=truth.device)
+        return SummedLoss(losses / truth.shape[1], batch)
 
 
 def _visible(vocabulary: Vocabulary) -> Tensor:
-    """True for words that leave ink; bool (words)."""
-    inked = [not is_structure(word) for word in vocabulary.tokens]
+    """Return true for tokens with ink, bool (vocab_size)."""
+    inked = [not is_structure(token) for token in vocabulary.tokens]
     return torch.tensor([False] * (len(vocabulary) - len(inked)) + inked)

@@ -1,4 +1,4 @@
-"""Weights in and out: model folders, training checkpoints, growing vocabularies."""
+"""Loads and saves weights: model folders, training checkpoints, other vocabularies."""
 
 import pickle
 import tempfile
@@ -16,16 +16,14 @@ from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
 from posformer.models.legacy import current_checkpoint
 from posformer.models.model_config import ModelConfig
-from posformer.models.model_folder import ModelFolder, open_folder, write_folder
+from posformer.models.model_folder import WEIGHTS, ModelFolder, open_folder, write_folder
 from posformer.models.registry import create_model
 
-__all__ = ["load_model", "read_checkpoint", "save_model", "take_weights"]
-
-WEIGHTS = "model.safetensors"
+__all__ = ["load_model", "read_checkpoint", "save_model", "save_weights", "take_weights"]
 
 
 def load_model(path: Path) -> RecognitionModel:
-    """A model from a model folder or from a checkpoint that training left; ready for inference."""
+    """Load a model folder or a training checkpoint; the model is in evaluation mode."""
     if path.is_dir():
         folder = open_folder(path)
         return _build(folder.config, folder.vocabulary, _folder_weights(folder), path)
@@ -47,43 +45,47 @@ def save_model(
     info: Mapping[str, Any] | None = None,
     *,
     half: bool = False,
-    further: Mapping[str, Path] | None = None,
 ) -> ModelFolder:
-    """Writes a model folder without the parts that only training needs.
+    """Write a model folder without ONNX files; see `posformer.runtime.model_export` for both.
 
     Args:
-        model: what to write.
+        model: the model.
         path: the folder.
-        info: what is known of the model.
-        half: store numbers in half precision, for half the size.
-        further: other files of the folder by name.
+        info: information about the model.
+        half: store weights in half precision.
     """
+    with tempfile.TemporaryDirectory() as scratch:
+        files = {WEIGHTS: save_weights(model, Path(scratch), half)}
+        return write_folder(path, model.config, model.vocabulary, files, info or {})
+
+
+def save_weights(model: RecognitionModel, folder: Path, half: bool = False) -> Path:
+    """Write `model.safetensors` without the parts that only training needs; return its path."""
+    file = folder / WEIGHTS
     weights = {
         name: _stored(value, half)
         for name, value in model.state_dict().items()
         if not _is_training_only(name, model)
     }
-    with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch) / WEIGHTS
-        save_file(weights, file)
-        files = {WEIGHTS: file, **(further or {})}
-        return write_folder(path, model.config, model.vocabulary, files, info or {})
+    save_file(weights, file)
+    return file
 
 
 def take_weights(model: RecognitionModel, other: RecognitionModel) -> list[str]:
-    """Starts a model from another one's weights, word by word where vocabularies differ.
+    """Copy the weights of another model, token by token where the vocabularies differ.
 
     Returns:
-        The names of parameters that the other model has not in this shape; they stay as they are.
+        The names of parameters that the other model lacks or has in another shape; they are
+        unchanged.
     """
     own, given = model.state_dict(), other.state_dict()
     missing = []
     for name, value in own.items():
-        source, axis = given.get(name), model.word_axes.get(name)
-        if source is not None and axis is not None and axis == other.word_axes.get(name):
-            rows, known = value.transpose(0, axis), source.transpose(0, axis)
-            if rows.shape[1:] == known.shape[1:]:
-                _take_rows(rows, known, model.vocabulary, other.vocabulary)
+        source, axis = given.get(name), model.vocabulary_axes.get(name)
+        if source is not None and axis is not None and axis == other.vocabulary_axes.get(name):
+            target, source = value.transpose(0, axis), source.transpose(0, axis)
+            if target.shape[1:] == source.shape[1:]:
+                _copy_tokens(target, source, model.vocabulary, other.vocabulary)
                 continue
         elif source is not None and source.shape == value.shape:
             value.copy_(source)
@@ -97,13 +99,13 @@ def _is_training_only(name: str, model: RecognitionModel) -> bool:
 
 
 @torch.no_grad()
-def _take_rows(rows: Tensor, source: Tensor, words: Vocabulary, known: Vocabulary) -> None:
-    """Fill rows (words, …) from the rows of the same words in `source`."""
-    special = len(words) - len(words.tokens)
-    rows[:special] = source[:special]
-    for word in words.tokens:
-        if word in known:
-            rows[words.index(word)] = source[known.index(word)]
+def _copy_tokens(target: Tensor, source: Tensor, new: Vocabulary, old: Vocabulary) -> None:
+    """Copy the entries of tokens in both vocabularies; tensors are (vocab_size, …)."""
+    special = len(new) - len(new.tokens)
+    target[:special] = source[:special]
+    for token in new.tokens:
+        if token in old:
+            target[new.index(token)] = source[old.index(token)]
 
 
 def _stored(value: Tensor, half: bool) -> Tensor:
@@ -119,7 +121,7 @@ def _folder_weights(folder: ModelFolder) -> dict[str, Tensor]:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """The content of a checkpoint that training left; no code in it is run."""
+    """Read a training checkpoint without running code in it."""
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         own, _ = current_checkpoint(checkpoint["posformer"]), checkpoint["state_dict"]
@@ -136,7 +138,7 @@ def _build(
     config: ModelConfig, vocabulary: Vocabulary, weights: Mapping[str, Tensor], path: Path
 ) -> RecognitionModel:
     model = create_model(config, vocabulary)
-    # A model folder has no training-only parts; they start anew when it is trained further.
+    # A model folder has no training-only parts; further training initializes them.
     problems = model.load_state_dict(weights, strict=False)
     lacking = [name for name in problems.missing_keys if not _is_training_only(name, model)]
     if lacking or problems.unexpected_keys:

@@ -1,8 +1,8 @@
-"""The Transformer decoder: reads the image memory and writes tokens, one step or many at a time.
+"""Transformer decoder with attention refinement.
 
-Training, decoding with caches and rescoring are the same function: it takes any number of new steps
-and what was kept from the steps before them. Rows of an image (its two directions in training, its
-hypotheses in search) share the image's keys and values.
+Training, cached decoding and rescoring use the same function: it takes any number of new steps and
+the cache of the steps before them. All beams of an image share its keys and values. Between
+attentions, states are one matrix (batch · beams · steps, width).
 """
 
 from collections.abc import Iterator
@@ -12,63 +12,73 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from posformer.models.attention import Coverage, Refinement
+from posformer.models.attention_refinement import AttentionRefinement, Coverage
 from posformer.models.encoder import Features
 from posformer.models.model_config import DecoderConfig
-from posformer.models.positional_encoding import symbol_positions
+from posformer.models.positional_encoding import token_positions
 
-__all__ = ["Decoder", "DecoderStack", "ImageMemory", "LayerState", "StackOutput"]
+__all__ = ["Decoder", "DecoderOutput", "DecoderStack", "ImageMemory", "LayerCache"]
 
 
 class ImageMemory(NamedTuple):
-    """Keys and values of the images for every layer, projected once."""
+    """Keys and values of the images for every layer."""
 
-    keys: list[Tensor]  # a layer: float (images, heads, cells, width of a head)
-    values: list[Tensor]
-    padding: Tensor  # bool (images, height, width) of the feature map
+    keys: list[Tensor]  # per layer: float (batch, heads, head width, cells), scaled
+    values: list[Tensor]  # per layer: float (batch, heads, cells, head width)
+    padding: Tensor  # bool (batch, height, width) of the feature map
 
 
-class LayerState(NamedTuple):
-    """What a layer keeps of the steps behind it."""
+class LayerCache(NamedTuple):
+    """Cache of one layer."""
 
-    keys: Tensor  # float (images, rows, heads, steps, width of a head)
+    keys: Tensor  # float (batch, beams, heads, steps, head width)
     values: Tensor
-    coverage: Coverage | None  # of the refinement; None in layers without it
+    coverage: Coverage | None  # None in layers without refinement
 
 
-class StackOutput(NamedTuple):
-    """What the layers give for a number of steps."""
+class DecoderOutput(NamedTuple):
+    """Output of the decoder layers."""
 
-    states: Tensor  # float (images, rows, steps, width)
-    attention: list[Tensor]  # a layer: weights used, float (images, rows, steps, heads, cells)
+    states: Tensor  # float (batch, beams, steps, width)
+    attention: list[Tensor]  # per layer: weights, float (batch, beams, steps, heads, cells)
     raw_attention: list[Tensor]  # the same before refinement
-    kept: list[LayerState]
+    refinement: list[Tensor | None]  # subtracted from the scores; None without refinement
+    cache: list[LayerCache]
 
 
 class _SelfAttention(nn.Module):
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        self.heads, self.dropout = config.heads, config.attention_dropout
+        self.heads, self.dropout = config.heads, nn.Dropout(config.attention_dropout)
         self.query_key_value = nn.Linear(config.width, 3 * config.width)
         self.out = nn.Linear(config.width, config.width)
 
-    def forward(self, states: Tensor, past: LayerState | None) -> tuple[Tensor, Tensor, Tensor]:
-        images, rows, steps, _ = states.shape
-        split = self.query_key_value(states).view(images, rows, steps, 3, self.heads, -1)
-        query, key, value = split.permute(3, 0, 1, 4, 2, 5)
-        if past is not None:
-            key = torch.cat((past.keys, key), dim=3)
-            value = torch.cat((past.values, value), dim=3)
-        old = key.shape[3] - steps
-        visible = torch.ones(steps, old + steps, dtype=torch.bool, device=states.device).tril(old)
-        mixed = F.scaled_dot_product_attention(
-            query, key, value, visible, self.dropout if self.training else 0.0
-        )
+    def forward(
+        self, states: Tensor, shape: torch.Size, cache: LayerCache | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return new states and the keys and values of all steps so far.
+
+        Args:
+            states: float (batch · beams · steps, width).
+            shape: batch, beams, steps.
+            cache: of the steps before; None at the start.
+        """
+        parts = self.query_key_value(states).chunk(3, dim=1)
+        query, key, value = (part.view(*shape, self.heads, -1).transpose(2, 3) for part in parts)
+        if cache is not None:
+            key = torch.cat((cache.keys, key), dim=3)
+            value = torch.cat((cache.values, value), dim=3)
+        steps, total = shape[2], key.shape[3]
+        places = torch.arange(total, device=states.device)
+        future = places > places[total - steps :, None]
+        scores = query * query.shape[-1] ** -0.5 @ key.transpose(3, 4)
+        weights = scores.masked_fill(future, float("-inf")).softmax(-1)
+        mixed = self.dropout(weights) @ value
         return self.out(mixed.transpose(2, 3).reshape(states.shape)), key, value
 
 
 class _ImageAttention(nn.Module):
-    """Attention to the image, refined by what was looked at before."""
+    """Cross-attention to the cells of the feature map."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -78,26 +88,27 @@ class _ImageAttention(nn.Module):
         self.out = nn.Linear(config.width, config.width)
         self.dropout = nn.Dropout(config.attention_dropout)
 
-    def remember(self, cells: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (images, heads, cells, …) of cells (images, cells, width)."""
-        split = self.key_value(cells).view(*cells.shape[:2], 2, self.heads, -1)
-        keys, values = split.permute(2, 0, 3, 1, 4)
-        return keys, values
+    def prepare_memory(self, cells: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of cells (batch, cells, width); see `ImageMemory`."""
+        batch, count, width = cells.shape
+        parts = self.key_value(cells.flatten(0, 1)).chunk(2, dim=1)
+        keys, values = (part.reshape(batch, count, self.heads, -1) for part in parts)
+        scale = (width // self.heads) ** -0.5
+        return (keys * scale).permute(0, 2, 3, 1), values.transpose(1, 2)
 
-    def scores(self, states: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
-        """Raw attention E: (images, rows, steps, heads, cells), minus infinity on padding."""
-        images, rows, steps, width = states.shape
-        query = self.query(states).view(images, rows * steps, self.heads, -1).transpose(1, 2)
-        scores = query @ keys.transpose(2, 3) * (width // self.heads) ** -0.5
+    def scores(self, states: Tensor, shape: torch.Size, keys: Tensor, padding: Tensor) -> Tensor:
+        """Return scores (batch, beams, steps, heads, cells), minus infinity on padding."""
+        batch, beams, steps = shape
+        query = self.query(states).view(batch, beams * steps, self.heads, -1)
+        scores = query.transpose(1, 2) @ keys
         scores = scores.masked_fill(padding.flatten(1)[:, None, None], float("-inf"))
-        return scores.view(images, self.heads, rows, steps, -1).permute(0, 2, 3, 1, 4)
+        return scores.transpose(1, 2).unflatten(1, (beams, steps))
 
     def mix(self, weights: Tensor, values: Tensor) -> Tensor:
-        """What the weights (images, rows, steps, heads, cells) pick from the values."""
-        images, rows, steps, heads, cells = weights.shape
-        weights = self.dropout(weights).permute(0, 3, 1, 2, 4)
-        mixed = weights.reshape(images, heads, rows * steps, cells) @ values
-        return self.out(mixed.transpose(1, 2).reshape(images, rows, steps, -1))
+        """Return new states from weights (batch, beams, steps, heads, cells)."""
+        weights = self.dropout(weights).flatten(1, 2).transpose(1, 2)
+        mixed = (weights @ values).transpose(1, 2)
+        return self.out(mixed.reshape(-1, self.out.in_features))
 
 
 class _Layer(nn.Module):
@@ -118,84 +129,100 @@ class _Layer(nn.Module):
 
 
 class DecoderStack(nn.Module):
-    """Positions, layer norm, layers, and one refinement for all layers but the first."""
+    """Token positions, layer norm, layers, and one refinement shared by all layers but the first."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(config.width)
         self.layers = nn.ModuleList(_Layer(config) for _ in range(config.layers))
         refinement = config.refinement
-        self.refinement = Refinement(config.heads, refinement) if refinement else None
+        self.refinement = AttentionRefinement(config.heads, refinement) if refinement else None
 
     def _layers(self) -> Iterator[_Layer]:
         return cast(Iterator[_Layer], iter(self.layers))
 
-    def remember(self, features: Features) -> ImageMemory:
-        """The image memory of a batch of images."""
+    def prepare_memory(self, features: Features) -> ImageMemory:
+        """Return the keys and values of a batch of images."""
         cells = features.cells.flatten(1, 2)
-        pairs = [layer.image_attention.remember(cells) for layer in self._layers()]
+        pairs = [layer.image_attention.prepare_memory(cells) for layer in self._layers()]
         return ImageMemory([k for k, _ in pairs], [v for _, v in pairs], features.padding)
+
+    def initial_cache(self, memory: ImageMemory, beams: int) -> list[LayerCache]:
+        """Return the cache before the first token: no steps, no coverage."""
+        values = memory.values[0]
+        batch, heads, cells, head_width = values.shape
+        no_steps = values.new_zeros(batch, beams, heads, 0, head_width)
+        coverage = None
+        if self.refinement is not None:
+            nothing = values.new_zeros(batch, beams, 2 * heads, cells)
+            coverage = Coverage(nothing, nothing)
+        return [
+            LayerCache(no_steps, no_steps, coverage if number > 0 else None)
+            for number in range(len(self.layers))
+        ]
 
     def forward(
         self,
         embedded: Tensor,
-        keep: Tensor,
+        coverage_mask: Tensor,
         memory: ImageMemory,
-        past: list[LayerState] | None = None,
-    ) -> StackOutput:
-        """States of new steps.
+        cache: list[LayerCache] | None = None,
+    ) -> DecoderOutput:
+        """Return the states of new steps.
 
         Args:
-            embedded: float (images, rows, steps, width), what is fed in.
-            keep: float (images, rows, steps), 0 where the token fed in is a structure token.
+            embedded: float (batch, beams, steps, width), embedded input tokens.
+            coverage_mask: float (batch, beams, steps), 0 where the input is a structure token.
             memory: of the images.
-            past: what was kept of earlier steps; None at the start.
+            cache: of earlier steps; None at the start.
         """
-        start = past[0].keys.shape[3] if past else 0
-        steps, width = embedded.shape[2:]
-        states = self.norm(embedded + symbol_positions(start, steps, width, embedded))
-        attention: list[Tensor] = []
-        raw_attention: list[Tensor] = []
-        kept: list[LayerState] = []
+        shape, width = embedded.shape[:3], embedded.shape[3]
+        start = cache[0].keys.shape[3] if cache else 0
+        states = self.norm(embedded + token_positions(start, shape[2], width, embedded))
+        states = states.flatten(0, 2)
+        output = DecoderOutput(states, [], [], [], [])
         for number, layer in enumerate(self._layers()):
-            behind = past[number] if past else None
-            mixed, keys, values = layer.self_attention(states, behind)
+            layer_cache = cache[number] if cache else None
+            mixed, keys, values = layer.self_attention(states, shape, layer_cache)
             states = layer.self_norm(states + layer.dropout(mixed))
-            look = layer.image_attention
-            raw = look.scores(states, memory.keys[number], memory.padding)
-            weights = raw.softmax(-1)
-            raw_attention.append(weights)
-            coverage = None
+            cross = layer.image_attention
+            scores = cross.scores(states, shape, memory.keys[number], memory.padding)
+            weights = scores.softmax(-1)
+            output.raw_attention.append(weights)
+            coverage, term = None, None
             if self.refinement is not None and number > 0:
-                maps = torch.cat((attention[-1], weights), dim=3)
-                total, coverage = self.refinement.accumulate(
-                    maps, keep, behind.coverage if behind else None
+                maps = torch.cat((output.attention[-1], weights), dim=3)
+                term, coverage = self.refinement(
+                    maps, coverage_mask, layer_cache and layer_cache.coverage, memory.padding
                 )
-                weights = (raw - self.refinement(total, memory.padding)).softmax(-1)
-            attention.append(weights)
-            kept.append(LayerState(keys, values, coverage))
-            mixed = look.mix(weights, memory.values[number])
+                weights = (scores - term).softmax(-1)
+            output.attention.append(weights)
+            output.refinement.append(term)
+            output.cache.append(LayerCache(keys, values, coverage))
+            mixed = cross.mix(weights, memory.values[number])
             states = layer.feed_forward(layer.image_norm(states + layer.dropout(mixed)))
-        return StackOutput(states, attention, raw_attention, kept)
+        return output._replace(states=states.unflatten(0, shape))
 
 
 class Decoder(nn.Module):
-    """Symbol embedding, layers, and the linear head over the vocabulary."""
+    """Token embedding, layers, and the linear head over the vocabulary."""
 
-    def __init__(self, config: DecoderConfig, words: int) -> None:
+    def __init__(self, config: DecoderConfig, vocab_size: int) -> None:
         super().__init__()
-        self.embed = nn.Embedding(words, config.width)
+        self.embed = nn.Embedding(vocab_size, config.width)
         self.embed_norm = nn.LayerNorm(config.width)
         self.stack = DecoderStack(config)
-        self.head = nn.Linear(config.width, words)
+        self.head = nn.Linear(config.width, vocab_size)
 
     def forward(
         self,
-        tokens: Tensor,
-        keep: Tensor,
+        input_ids: Tensor,
+        coverage_mask: Tensor,
         memory: ImageMemory,
-        past: list[LayerState] | None = None,
-    ) -> tuple[Tensor, StackOutput]:
-        """Logits (images, rows, steps, words) of the tokens that follow `tokens` (… steps)."""
-        output = self.stack(self.embed_norm(self.embed(tokens)), keep, memory, past)
-        return self.head(output.states), output
+        cache: list[LayerCache] | None = None,
+    ) -> tuple[Tensor, DecoderOutput]:
+        """Return logits float (batch, beams, steps, vocab_size) and the output of the layers."""
+        embedded = self.embed_norm(self.embed(input_ids))
+        output = self.stack(embedded, coverage_mask, memory, cache)
+        logits = self.head(output.states.flatten(0, 2))
+        return logits.unflatten(0, input_ids.shape), output

@@ -1,4 +1,4 @@
-"""DenseNet-B: an image to a map of features, one cell for 16×16 pixels."""
+"""DenseNet-B encoder: images to feature maps with one cell per 16×16 pixels."""
 
 from typing import NamedTuple, cast
 
@@ -9,29 +9,18 @@ from torch import Tensor, nn
 from posformer.models.model_config import EncoderConfig
 from posformer.models.positional_encoding import cell_positions
 
-__all__ = ["STRIDE", "DenseNet", "Encoder", "Features"]
-
-STRIDE = 16  # pixels a cell, in both directions
+__all__ = ["DenseNet", "Encoder", "Features", "MapEncoder"]
 
 
 class Features(NamedTuple):
-    """What the encoder saw."""
+    """Output of an encoder."""
 
-    cells: Tensor  # float (images, rows, columns, width)
-    padding: Tensor  # bool (images, rows, columns), true outside the image
-
-
-def _halved(padding: Tensor) -> Tensor:
-    return padding[:, ::2, ::2]
-
-
-def _cleared(maps: Tensor, inside: Tensor | None) -> Tensor:
-    """Maps with zeros outside the image, so that what lies there cannot leak in sideways."""
-    return maps if inside is None else maps * inside
+    cells: Tensor  # float (batch, height, width, channels)
+    padding: Tensor  # bool (batch, height, width), true outside the image
 
 
 class _Bottleneck(nn.Module):
-    """1×1 to four times the growth, 3×3 to the growth; the result is set beside the input."""
+    """A 1×1 and a 3×3 convolution; the result is concatenated to the input."""
 
     def __init__(self, channels: int, growth: int, dropout: float) -> None:
         super().__init__()
@@ -43,8 +32,9 @@ class _Bottleneck(nn.Module):
 
     def forward(self, maps: Tensor, inside: Tensor | None) -> Tensor:
         new = self.dropout(F.relu(self.squeeze_norm(self.squeeze(maps)), inplace=True))
-        new = self.look(_cleared(new, inside))
-        new = self.dropout(F.relu(self.look_norm(new), inplace=True))
+        if inside is not None:
+            new = new * inside  # so that padding does not leak into the image
+        new = self.dropout(F.relu(self.look_norm(self.look(new)), inplace=True))
         return torch.cat((maps, new), dim=1)
 
 
@@ -57,17 +47,19 @@ class _Transition(nn.Module):
         self.norm = nn.BatchNorm2d(channels // 2)
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
-    def forward(self, maps: Tensor) -> Tensor:
+    def forward(self, maps: Tensor, ceil_mode: bool) -> Tensor:
         maps = self.dropout(F.relu(self.norm(self.squeeze(maps)), inplace=True))
-        return F.avg_pool2d(maps, 2, ceil_mode=True)
+        return F.avg_pool2d(maps, 2, ceil_mode=ceil_mode)
 
 
 class DenseNet(nn.Module):
-    """The convolutional network; dense blocks with halving transitions between them."""
+    """Dense blocks with transitions between them that halve the resolution."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.mask_padding = config.mask_padding
+        # With masked padding all sides are multiples of the stride, see `pad_images`.
+        self.ceil_mode = not config.mask_padding
         channels = 2 * config.growth
         self.stem = nn.Conv2d(1, channels, 7, stride=2, padding=3, bias=False)
         self.stem_norm = nn.BatchNorm2d(channels)
@@ -86,37 +78,47 @@ class DenseNet(nn.Module):
         self.channels = channels
 
     def forward(self, images: Tensor, padding: Tensor) -> tuple[Tensor, Tensor]:
-        """Maps of a batch.
+        """Return feature maps and their padding.
 
         Args:
-            images: float (images, 1, height, width), 0 is paper and 1 is ink.
-            padding: bool (images, height, width), true outside the image.
+            images: float (batch, 1, height, width), 0 is paper and 1 is ink.
+            padding: bool (batch, height, width), true outside the image.
 
         Returns:
-            Maps (images, channels, rows, columns) and their padding (images, rows, columns).
-            Such maps, with their padding, may also be given: what was computed before is not
-            computed again.
+            Maps float (batch, channels, height, width) and padding bool (batch, height, width) of
+            the feature map. If `images` already are such maps, they are returned unchanged.
         """
         if images.shape[1] == self.channels:
             return images, padding
         maps = F.relu(self.stem_norm(self.stem(images)), inplace=True)
-        maps = F.max_pool2d(maps, 2, ceil_mode=True)
-        padding = _halved(_halved(padding))
+        maps = F.max_pool2d(maps, 2, ceil_mode=self.ceil_mode)
+        padding = padding[:, ::4, ::4]
         for number, block in enumerate(self.blocks):
-            inside = self._inside(padding, maps)
+            inside = (~padding)[:, None].to(maps.dtype) if self.mask_padding else None
             for layer in cast(nn.ModuleList, block):
                 maps = layer(maps, inside)
             if number < len(self.transitions):
-                maps = self.transitions[number](maps)
-                padding = _halved(padding)
+                maps = self.transitions[number](maps, self.ceil_mode)
+                padding = padding[:, ::2, ::2]
         return self.final_norm(maps), padding
 
-    def _inside(self, padding: Tensor, maps: Tensor) -> Tensor | None:
-        return (~padding)[:, None].to(maps.dtype) if self.mask_padding else None
+
+class MapEncoder(nn.Module):
+    """A DenseNet whose maps are the features."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.net = DenseNet(config)
+        self.width = self.net.channels
+
+    def forward(self, images: Tensor, padding: Tensor) -> Features:
+        """Return the features of a batch; see `DenseNet.forward` for the arguments."""
+        maps, padding = self.net(images, padding)
+        return Features(maps.permute(0, 2, 3, 1), padding)
 
 
 class Encoder(nn.Module):
-    """DenseNet, projection to the decoder's width, positions of the cells, layer norm."""
+    """DenseNet, projection to the width of the decoder, cell positions, layer norm."""
 
     def __init__(self, config: EncoderConfig, width: int) -> None:
         super().__init__()
@@ -125,7 +127,7 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, images: Tensor, padding: Tensor) -> Features:
-        """Features of a batch; see `DenseNet.forward` for the arguments."""
+        """Return the features of a batch; see `DenseNet.forward` for the arguments."""
         maps, padding = self.net(images, padding)
         cells = self.project(maps).permute(0, 2, 3, 1)
         cells = cells + cell_positions(padding, cells.shape[-1]).to(cells.dtype)

@@ -15,7 +15,10 @@ _RENAMED = {
     "batch.max_pictures": "batch.max_images",
     "progress_pictures": "progress_images",
 }
-_RENAMED_VALUES = {("data.source", "pictures"): "images"}
+_RENAMED_VALUES = {
+    ("data.source", "pictures"): "images",
+    ("model.decoder.refinement.masked_by", "fed"): "input",
+}
 
 
 def current_key(key: str) -> str:

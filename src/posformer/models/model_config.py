@@ -1,4 +1,4 @@
-"""The settings of a model. They travel with its weights, so nothing here needs PyTorch."""
+"""Config of a model. It is stored with the weights, so nothing here needs PyTorch."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -11,6 +11,7 @@ from posformer.latex import is_structure
 from posformer.models.legacy import current_model_settings
 
 __all__ = [
+    "STRIDE",
     "CountingDecoderConfig",
     "DecoderConfig",
     "EncoderConfig",
@@ -23,6 +24,8 @@ __all__ = [
     "RefinementConfig",
     "from_dict",
 ]
+
+STRIDE = 16  # pixels per cell of the feature map, in both directions
 
 Directions = Literal["both", "forward"]  # left to right only, or right to left as well
 _Kind = TypeVar("_Kind")
@@ -54,9 +57,9 @@ class RefinementConfig:
     channels: int = 32  # of the 5x5 convolution over the attention of the past
     # Tokens whose attention is no coverage; None: all without ink, (): none, as in CoMER.
     structure: tuple[str, ...] | None = None
-    masked_by: Literal["decoded", "fed"] = (
-        "decoded"  # the authors' program masks by the token fed in
-    )
+    # Which step a structure token leaves out: the one that decodes it, or the one whose input it
+    # is, as in the authors' program.
+    masked_by: Literal["decoded", "input"] = "decoded"
 
     def leaves_out(self, token: str) -> bool:
         """Whether the attention of a token is no coverage."""

@@ -1,8 +1,9 @@
-"""A model folder: complete in itself, versioned, with a checksum for every file. Needs no PyTorch.
+"""Model folders: self-contained and versioned, with a checksum for every file. Needs no PyTorch.
 
-`config.json` holds the format version, the settings of the model, what is known of it (`info`) and
-the SHA-256 of the other files; `vocabulary.txt` its words; `model.safetensors` its weights;
-`encoder.onnx` and `decoder.onnx` what recognition runs.
+`config.json` holds the format version, the config of the model, information about it (`info`) and
+the SHA-256 of the other files; `vocabulary.txt` the tokens; `model.safetensors` the weights;
+`encoder.onnx` and `decoder.onnx` the graphs for ONNX Runtime. In format 2, the graphs refer to the
+weights in `model.safetensors`; in format 1, they hold a copy of them.
 """
 
 import hashlib
@@ -25,6 +26,7 @@ __all__ = [
     "ENCODER",
     "FORMAT",
     "VOCABULARY",
+    "WEIGHTS",
     "ModelFolder",
     "open_folder",
     "write_folder",
@@ -32,23 +34,24 @@ __all__ = [
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 VOCABULARY = "vocabulary.txt"
-CARD = "README.md"  # what people should know of a model
-FORMAT = 1  # of model folders; raised when an older program could misread a newer one
+WEIGHTS = "model.safetensors"
+CARD = "README.md"  # the model card
+FORMAT = 2  # raised when an older program could misread a newer folder
 _CONFIG = "config.json"
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """What is known of a model without loading it."""
+    """A model folder, without its weights."""
 
     path: Path
     config: ModelConfig
     vocabulary: Vocabulary
-    info: dict[str, Any]  # what the model card tells: data, scores, calibration, version
+    info: dict[str, Any]  # data, scores, calibration and more
     checksums: dict[str, str]  # SHA-256 of every file but config.json
 
     def file(self, name: str) -> Path:
-        """The path of a file of the model, after checking that it is there and undamaged."""
+        """Return the path of a file after verifying its checksum."""
         path = self.path / name
         if name not in self.checksums:
             raise ModelError(f"{self.path}: this model has no {name}")
@@ -61,12 +64,12 @@ class ModelFolder:
         return path
 
     def has(self, name: str) -> bool:
-        """Whether the model comes with a file."""
+        """Return whether the folder has a file."""
         return name in self.checksums
 
 
 def open_folder(path: str | os.PathLike[str]) -> ModelFolder:
-    """Reads the settings and the vocabulary of a model folder."""
+    """Read the config and the vocabulary of a model folder."""
     folder = Path(path)
     try:
         content = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
@@ -102,17 +105,17 @@ def write_folder(
     files: Mapping[str, Path],
     info: Mapping[str, Any],
 ) -> ModelFolder:
-    """Writes a model folder; one that is there is replaced as a whole or not at all.
+    """Write a model folder; an existing one is replaced completely or not at all.
 
     Args:
         path: the folder.
-        config: settings of the model.
-        vocabulary: its words.
-        files: further files by name, to be copied in.
-        info: what is known of the model; plain values.
+        config: config of the model.
+        vocabulary: vocabulary of the model.
+        files: further files by name, copied into the folder.
+        info: information about the model; plain values.
     """
     if path.exists() and any(path.iterdir()) and not (path / _CONFIG).exists():
-        raise ModelError(f"{path}: is not empty and not a model folder; choose another")
+        raise ModelError(f"{path}: not empty and not a model folder; choose another path")
     with atomic_folder(path) as fresh:
         vocabulary.save(fresh / VOCABULARY)
         for name, source in files.items():

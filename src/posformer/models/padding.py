@@ -1,31 +1,31 @@
-"""Images of different sizes as one array; needs no PyTorch."""
+"""Batches of images of different sizes; needs no PyTorch."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["pad_images"]
+from posformer.models.model_config import STRIDE
 
-_CELL = 16  # the encoder's map has one cell for 16×16 pixels
+__all__ = ["pad_images"]
 
 
 def pad_images(
     images: Sequence[np.ndarray], whole_cells: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Puts images into one batch.
+    """Return a batch of images and its padding.
 
-    Each image is first padded with paper to whole cells; that much counts as the image. What is
-    added beyond, to bring all to one size, is padding.
+    Every image is first extended with paper to whole cells of the feature map; this border counts
+    as part of the image. What is added to bring all images to one size is padding.
 
     Args:
         images: uint8 (height, width) each, 255 is ink.
-        whole_cells: leave the first step out if not; the authors' program does without it.
+        whole_cells: whether to extend images to whole cells; the authors' program does not.
 
     Returns:
-        float32 (images, 1, height, width) with ink 1, and bool (images, height, width), true on
+        float32 (batch, 1, height, width) with ink 1, and bool (batch, height, width), true on
         padding.
     """
-    cell = _CELL if whole_cells else 1
+    cell = STRIDE if whole_cells else 1
     sizes = -(-np.array([image.shape for image in images]) // cell) * cell
     height, width = sizes.max(axis=0)
     batch = np.zeros((len(images), 1, height, width), np.float32)

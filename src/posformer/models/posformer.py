@@ -1,28 +1,29 @@
-"""PosFormer, put together; with other settings it is CoMER, BTTR or the plain Transformer."""
+"""PosFormer; with other settings it is CoMER, BTTR or the plain Transformer."""
 
 from collections.abc import Mapping
-from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
-from posformer.models.base import Look, RecognitionModel, TrainingOutput
-from posformer.models.decoder import Decoder, DecoderStack, ImageMemory, LayerState
+from posformer.models.base import RecognitionModel, StepOutput, TrainingOutput
+from posformer.models.decoder import Decoder, DecoderStack, ImageMemory, LayerCache
 from posformer.models.encoder import Encoder, Features
-from posformer.models.model_config import DecoderConfig, ModelConfig
-from posformer.models.model_folder import DECODER, ENCODER
+from posformer.models.model_config import DecoderConfig, ModelConfig, RefinementConfig
 from posformer.models.position_head import PositionHead, PositionLogits
 
 __all__ = ["PosFormer"]
 
 
 class PosFormer(RecognitionModel):
-    """A DenseNet and a Transformer decoder with attention refinement; see `RecognitionModel`."""
+    """DenseNet encoder and Transformer decoder with attention refinement."""
+
+    parallel_steps: ClassVar[bool] = True
 
     encoder: Encoder
-    entity: Tensor  # float (words): 1 where a word's attention counts as coverage
+    entity: Tensor  # float (vocab_size): 1 where the attention of a token counts as coverage
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
@@ -37,37 +38,40 @@ class PosFormer(RecognitionModel):
             own = DecoderStack(settings) if config.position.form == "separate" else None
             self.position = PositionHead(config.position, width, own)
         self.symbol_map = nn.Linear(width, len(vocabulary)) if config.symbol_map else None
-        self.register_buffer("entity", _entities(settings, vocabulary), persistent=False)
+        self.register_buffer("entity", _entities(settings.refinement, vocabulary), persistent=False)
 
     @property
-    def word_axes(self) -> Mapping[str, int]:
-        """Parameters with an entry for each word, and along which axis."""
-        rows = ("decoder.embed.weight", "decoder.head.weight", "decoder.head.bias")
-        return {**super().word_axes, **dict.fromkeys(rows, 0)}
+    def vocabulary_axes(self) -> Mapping[str, int]:
+        """Names of parameters with one entry per token, and the axis of the tokens."""
+        names = ("decoder.embed.weight", "decoder.head.weight", "decoder.head.bias")
+        return {**super().vocabulary_axes, **dict.fromkeys(names, 0)}
 
-    def remember(self, features: Features) -> ImageMemory:
-        """Keys and values of the images for every layer."""
-        return self.decoder.stack.remember(features)
+    def prepare_memory(self, features: Features) -> ImageMemory:
+        """Return the keys and values of the images for every layer."""
+        return self.decoder.stack.prepare_memory(features)
 
-    def step(
-        self, tokens: Tensor, memory: ImageMemory, past: list[LayerState] | None
-    ) -> tuple[Tensor, list[LayerState]]:
-        """Log-probabilities (images, rows, steps, words) of what follows tokens (… steps)."""
-        logits, output = self.decoder(tokens, self._keep(tokens), memory, past)
-        return logits.log_softmax(-1), output.kept
+    def initial_cache(self, memory: ImageMemory, beams: int = 1) -> list[LayerCache]:
+        """Return the cache before the first token."""
+        return self.decoder.stack.initial_cache(memory, beams)
+
+    def step(self, input_ids: Tensor, memory: ImageMemory, cache: list[LayerCache]) -> StepOutput:
+        """Return the log-probabilities of the tokens that follow `input_ids`."""
+        logits, output = self.decoder(input_ids, self.entity[input_ids], memory, cache)
+        attention = zip(output.attention, output.raw_attention, output.refinement, strict=True)
+        return StepOutput(logits.log_softmax(-1), output.cache, list(attention))
 
     def forward_decoder(
         self,
         features: Features,
-        tokens: Tensor,
+        input_ids: Tensor,
         identifiers: Tensor | None = None,
-        targets: Tensor | None = None,
+        target_ids: Tensor | None = None,
     ) -> TrainingOutput:
-        """See `RecognitionModel.forward`."""
-        memory = self.remember(features)
-        keep = self._keep(tokens)
-        logits, output = self.decoder(tokens, keep, memory)
-        position = self._position(output.states, identifiers, keep, memory, features)
+        """Run the part of `forward` after the encoder."""
+        memory = self.prepare_memory(features)
+        coverage_mask = self.entity[input_ids]
+        logits, output = self.decoder(input_ids, coverage_mask, memory)
+        position = self._position(output.states, identifiers, coverage_mask, memory, features)
         symbols = self.symbol_map(features.cells) if self.symbol_map is not None else None
         return TrainingOutput(logits, position, symbols, output.attention, features)
 
@@ -75,7 +79,7 @@ class PosFormer(RecognitionModel):
         self,
         states: Tensor,
         identifiers: Tensor | None,
-        keep: Tensor,
+        coverage_mask: Tensor,
         memory: ImageMemory,
         features: Features,
     ) -> PositionLogits | None:
@@ -86,46 +90,17 @@ class PosFormer(RecognitionModel):
             embedded = self.position.embed(identifiers)
             own = self.position.stack
             if own is None:
-                states = self.decoder.stack(embedded, keep, memory).states
+                states = self.decoder.stack(embedded, coverage_mask, memory).states
             else:
                 assert isinstance(own, DecoderStack)
-                states = own(embedded, keep, own.remember(features)).states
+                states = own(embedded, coverage_mask, own.prepare_memory(features)).states
         return self.position(states)
 
-    def _keep(self, tokens: Tensor) -> Tensor:
-        return self.entity[tokens]
 
-    def looks(self, tokens: Tensor, memory: ImageMemory) -> list[Look]:
-        """Where each layer looks, before and after refinement."""
-        keep = self._keep(tokens)
-        _, output = self.decoder(tokens, keep, memory)
-        refinement = self.decoder.stack.refinement
-        found = []
-        for number, weights in enumerate(output.attention):
-            raw, correction = output.raw_attention[number], None
-            if refinement is not None and number > 0:
-                maps = torch.cat((output.attention[number - 1], raw), dim=3)
-                total, _ = refinement.accumulate(maps, keep, None)
-                correction = refinement(total, memory.padding)
-            found.append(Look(weights, raw, correction))
-        return found
-
-    def write_onnx(self, folder: Path, half: bool = False) -> dict[str, Path]:
-        """Write `encoder.onnx` and `decoder.onnx`."""
-        from posformer.models.decoder_graph import write_decoder
-        from posformer.models.encoder_graph import write_encoder
-
-        files = {ENCODER: folder / ENCODER, DECODER: folder / DECODER}
-        write_encoder(self, files[ENCODER], half)
-        write_decoder(self, files[DECODER], half)
-        return files
-
-
-def _entities(decoder: DecoderConfig, vocabulary: Vocabulary) -> Tensor:
-    """1 for words whose attention counts as coverage, 0 for structure; float (words)."""
-    refinement = decoder.refinement
+def _entities(refinement: RefinementConfig | None, vocabulary: Vocabulary) -> Tensor:
+    """Return 0 for structure tokens and 1 for all others, float (vocab_size)."""
     structure = [
-        refinement is not None and refinement.leaves_out(word) for word in vocabulary.tokens
+        refinement is not None and refinement.leaves_out(token) for token in vocabulary.tokens
     ]
     special = [False] * (len(vocabulary) - len(structure))
     return 1.0 - torch.tensor(special + structure, dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""The position forest in training: nested level and relative position of the next symbol."""
+"""Position forest in training: nested level and relative position of the next symbol."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,14 @@ from posformer.models.model_config import PositionConfig
 
 __all__ = ["LETTERS", "PositionHead", "PositionLogits"]
 
-LETTERS = ("<pad>", "<sos>", "<eos>", "M", "L", "R")  # of identifiers, by their number
+LETTERS = ("<pad>", "<sos>", "<eos>", "M", "L", "R")  # letters of position identifiers, by index
 
 
 class PositionLogits(NamedTuple):
-    """Scores for every step."""
+    """Logits for every step."""
 
-    levels: Tensor  # float (images, rows, steps, levels)
-    letters: Tensor  # float (images, rows, steps, letters)
+    levels: Tensor  # float (batch, directions, steps, levels)
+    letters: Tensor  # float (batch, directions, steps, letters)
 
 
 def _head(width: int, hidden: int, classes: int) -> nn.Sequential:
@@ -23,16 +23,17 @@ def _head(width: int, hidden: int, classes: int) -> nn.Sequential:
 
 
 class PositionHead(nn.Module):
-    """Two heads, and what they need in front of them in the chosen form.
+    """Two classifiers over decoder states, with an embedding of identifiers where needed.
 
-    `heads` reads the recognition decoder's states; `shared` and `separate` embed the identifiers
-    that are fed in and run them through the recognition decoder's layers or layers of their own.
+    The form `heads` reads the states of the recognition decoder. The forms `shared` and `separate`
+    embed the position identifiers of the input tokens and run them through the layers of the
+    recognition decoder or through layers of their own.
 
     Args:
-        config: the form, and how much is told apart.
-        width: of the states that the heads read.
-        stack: layers of a decoder of the model's own kind, for the form `separate`.
-        embedding: width of what those layers are fed; by default that of the states.
+        config: form and sizes.
+        width: width of the states.
+        stack: decoder layers for the form `separate`.
+        embedding: input width of those layers; by default `width`.
     """
 
     def __init__(
@@ -45,12 +46,14 @@ class PositionHead(nn.Module):
         super().__init__()
         self.form = config.form
         if config.form != "heads":
-            fed = embedding or width
-            self.embed = nn.Sequential(nn.Linear(config.length, fed), nn.GELU(), nn.LayerNorm(fed))
+            size = embedding or width
+            self.embed = nn.Sequential(
+                nn.Linear(config.length, size), nn.GELU(), nn.LayerNorm(size)
+            )
         self.stack = stack
         self.level = _head(width, config.hidden, config.levels)
         self.letter = _head(width, config.hidden, len(LETTERS))
 
     def forward(self, states: Tensor) -> PositionLogits:
-        """Scores from states (images, rows, steps, width)."""
+        """Return logits for states (batch, directions, steps, width)."""
         return PositionLogits(self.level(states), self.letter(states))

@@ -1,47 +1,48 @@
-"""Sine positions of symbols in a sequence and of cells in a feature map."""
+"""Sinusoidal positions of tokens in a sequence and of cells in a feature map."""
 
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["cell_positions", "symbol_positions"]
+__all__ = ["cell_positions", "token_positions"]
 
 _TEMPERATURE = 10000.0
 
 
-def _interleaved(angles: Tensor) -> Tensor:
-    """Angles (..., n) to (..., 2n): sine and cosine side by side."""
+def _sines(places: Tensor, width: int) -> Tensor:
+    """Return places (…,) as (…, width): sine and cosine interleaved."""
+    steps = torch.arange(0, width, 2, device=places.device, dtype=torch.float32)
+    frequencies = torch.exp(steps * (-math.log(_TEMPERATURE) / width))
+    angles = places[..., None] * frequencies
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
 
 
-def _frequencies(width: int, like: Tensor) -> Tensor:
-    steps = torch.arange(0, width, 2, device=like.device, dtype=torch.float32)
-    return torch.exp(steps * (-math.log(_TEMPERATURE) / width))
-
-
-def symbol_positions(start: int, steps: int, width: int, like: Tensor) -> Tensor:
-    """Positions `start` … `start + steps - 1` of a sequence as (steps, width)."""
+def token_positions(start: int, steps: int, width: int, like: Tensor) -> Tensor:
+    """Return positions `start` … `start + steps - 1` of a sequence, float32 (steps, width)."""
     places = torch.arange(start, start + steps, device=like.device, dtype=torch.float32)
-    return _interleaved(places[:, None] * _frequencies(width, like))
+    return _sines(places, width)
 
 
 def cell_positions(padding: Tensor, width: int) -> Tensor:
-    """Positions of cells, normalized to the unpadded size.
+    """Return positions of cells, normalized to the size of the image without padding.
 
     Args:
-        padding: bool (images, rows, columns), true outside the image.
-        width: of the result; half of it tells the column, half the row.
+        padding: bool (batch, height, width), true to the right of the image and below it.
+        width: width of the encoding; one half encodes the column, the other half the row.
 
     Returns:
-        float32 (images, rows, columns, width).
+        float32 (batch, height, width, width of the encoding).
     """
-    inside = (~padding).float()
-    row, column = inside.cumsum(1), inside.cumsum(2)
-    row = row / (row[:, -1:, :] + 1e-6) * (2 * math.pi)
-    column = column / (column[:, :, -1:] + 1e-6) * (2 * math.pi)
-    frequencies = _frequencies(width // 2, padding)
-    return torch.cat(
-        (_interleaved(column[..., None] * frequencies), _interleaved(row[..., None] * frequencies)),
-        dim=-1,
-    )
+    inside = ~padding
+    half = width // 2
+    columns = _sines(_normalized_places(inside.any(1)), half)[:, None]
+    rows = _sines(_normalized_places(inside.any(2)), half)[:, :, None]
+    return F.pad(columns, (0, half)) + F.pad(rows, (half, 0))
+
+
+def _normalized_places(inside: Tensor) -> Tensor:
+    """Return places from 0 to 2π along a side, float32 (batch, side)."""
+    places = inside.float().cumsum(1)
+    return places / (places[:, -1:] + 1e-6) * (2 * math.pi)

@@ -139,7 +139,7 @@ def _config(settings: dict[str, Any], with_position: bool) -> ModelConfig:
             refinement=RefinementConfig(
                 channels=int(settings["dc"]),
                 structure=("^", "_", "{") if with_position else (),
-                masked_by="fed",
+                masked_by="input",
             ),
         ),
         position=PositionConfig(form="separate", coding="authors") if with_position else None,

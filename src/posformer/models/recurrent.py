@@ -1,7 +1,7 @@
-"""The recurrent decoder: two GRU cells around an attention that knows what it has covered.
+"""Recurrent decoder: two GRU cells around an attention with coverage.
 
-DWAP, ABM and CAN share it. Rows of an image (its hypotheses in search) share what is projected
-from the image. Steps depend on each other, so they are taken one by one, in training too.
+DWAP, ABM and CAN share it. All beams of an image share the projections of the image. Every step
+depends on the one before, so training runs step by step too.
 """
 
 from typing import NamedTuple
@@ -10,71 +10,56 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from posformer.models.encoder import DenseNet, Features
-from posformer.models.model_config import EncoderConfig, RecurrentDecoderConfig
+from posformer.models.encoder import Features
+from posformer.models.model_config import RecurrentDecoderConfig
 from posformer.models.positional_encoding import cell_positions
 
 __all__ = [
     "CoverageAttention",
-    "MapEncoder",
+    "RecurrentCache",
     "RecurrentDecoder",
     "RecurrentMemory",
     "RecurrentOutput",
     "RecurrentStack",
-    "RecurrentState",
     "mean_inside",
 ]
 
 
 class RecurrentMemory(NamedTuple):
-    """What the decoder needs of the images, projected once."""
+    """Projections of the images that every step uses."""
 
-    keys: Tensor  # float (images, width of the attention, cells)
-    values: Tensor  # float (images, cells, width)
-    start: Tensor  # float (images, width): the state before the first symbol
-    counted: Tensor | None  # float (images, width): what was counted, for every step
-    padding: Tensor  # bool (images, height, width) of the feature map
+    keys: Tensor  # float (batch, attention width, cells)
+    values: Tensor  # float (batch, cells, width)
+    start: Tensor  # float (batch, width): hidden state before the first token
+    counted: Tensor | None  # float (batch, width): projected symbol counts
+    padding: Tensor  # bool (batch, height, width) of the feature map
 
 
-class RecurrentState(NamedTuple):
-    """What is kept of the steps behind."""
+class RecurrentCache(NamedTuple):
+    """State after a step."""
 
-    hidden: Tensor  # float (images, rows, width)
-    coverage: Tensor  # float (images, rows, cells): the attention so far, summed
+    hidden: Tensor  # float (batch, beams, width)
+    coverage: Tensor  # float (batch, beams, cells): sum of the attention weights so far
 
 
 class RecurrentOutput(NamedTuple):
-    """What the decoder gives for a number of steps."""
+    """Output of the recurrence."""
 
-    states: Tensor  # float (images, rows, steps, width)
-    attention: Tensor  # float (images, rows, steps, 1, cells)
-    kept: RecurrentState
-
-
-class MapEncoder(nn.Module):
-    """DenseNet alone: its maps are the features."""
-
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
-        self.net = DenseNet(config)
-        self.width = self.net.channels
-
-    def forward(self, images: Tensor, padding: Tensor) -> Features:
-        """Features of a batch; see `DenseNet.forward` for the arguments."""
-        maps, padding = self.net(images, padding)
-        return Features(maps.permute(0, 2, 3, 1), padding)
+    states: Tensor  # float (batch, beams, steps, width)
+    attention: Tensor  # float (batch, beams, steps, 1, cells)
+    cache: RecurrentCache
 
 
 def mean_inside(cells: Tensor, padding: Tensor) -> Tensor:
-    """The mean (images, width) over the cells (images, rows, columns, width) of an image."""
+    """Return the mean (batch, channels) over the cells (batch, height, width, channels)."""
     inside = (~padding)[..., None].to(cells.dtype)
     return (cells * inside).sum((1, 2)) / inside.sum((1, 2))
 
 
 class CoverageAttention(nn.Module):
-    """Additive attention over cells that compares states, cells and what was looked at before.
+    """Additive attention over the hidden state, the cells and the coverage.
 
-    With several kernels, coverage is seen near and far: ABM's attention aggregation.
+    Several kernels see the coverage at several scales: the attention aggregation of ABM.
     """
 
     def __init__(self, config: RecurrentDecoderConfig) -> None:
@@ -88,34 +73,35 @@ class CoverageAttention(nn.Module):
         self.score = nn.Linear(width, 1, bias=False)
 
     def forward(self, hidden: Tensor, coverage: Tensor, memory: RecurrentMemory) -> Tensor:
-        """Weights (images, rows, cells) of hidden (images, rows, width)."""
-        images, rows, cells = coverage.shape
-        seen = coverage.reshape(images * rows, 1, *memory.padding.shape[1:])
+        """Return weights (batch, beams, cells) for hidden states (batch, beams, width)."""
+        batch, beams, cells = coverage.shape
+        maps = coverage.reshape(batch * beams, 1, *memory.padding.shape[1:])
         energy = memory.keys[:, None] + self.query(hidden)[..., None]
-        for look in self.cover:
-            energy = energy + self._covered(look, seen).view(images, rows, -1, cells)
+        for convolution in self.cover:
+            energy = energy + self._cover(convolution, maps).view(batch, beams, -1, cells)
         energy = torch.tanh(energy)
         scores = (self.score.weight @ energy)[:, :, 0]
         return scores.masked_fill(memory.padding.flatten(1)[:, None], float("-inf")).softmax(-1)
 
-    @staticmethod
-    def _covered(look: nn.Module, seen: Tensor) -> Tensor:
-        """The convolution of maps (n, 1, height, width) as a product, (n, width, cells).
-
-        With one channel going in, a CPU trains faster this way.
-        """
-        assert isinstance(look, nn.Conv2d)
-        patches = F.unfold(seen, look.kernel_size, padding=look.padding)  # type: ignore[arg-type]
-        return look.weight.flatten(1) @ patches
+    def _cover(self, convolution: nn.Module, maps: Tensor) -> Tensor:
+        """Return the convolution of maps (n, 1, height, width) as (n, attention width, cells)."""
+        if not self.training:
+            features: Tensor = convolution(maps)
+            return features.flatten(2)
+        # With a single input channel, a CPU trains faster with a matrix product.
+        assert isinstance(convolution, nn.Conv2d)
+        kernel, padding = convolution.kernel_size, convolution.padding
+        patches = F.unfold(maps, kernel, padding=padding)  # type: ignore[arg-type]
+        return convolution.weight.flatten(1) @ patches
 
 
 class RecurrentStack(nn.Module):
-    """The recurrence over anything that is fed in: symbols, or identifiers of the position forest.
+    """The recurrence over embedded inputs: tokens, or identifiers of the position forest.
 
     Args:
         config: settings.
-        channels: of the features.
-        counts: length of the counting vector; None for a decoder that is told no counts.
+        channels: channels of the features.
+        counts: length of the counting vector; None for a decoder without counts.
     """
 
     def __init__(
@@ -131,10 +117,10 @@ class RecurrentStack(nn.Module):
         self.attention = CoverageAttention(config)
         self.look = nn.GRUCell(config.width, config.width)
         self.state = nn.Linear(config.width, config.width)
-        self.fed = nn.Linear(config.embedding, config.width)
+        self.fed = nn.Linear(config.embedding, config.width)  # named so in stored weights
 
-    def remember(self, features: Features, counts: Tensor | None = None) -> RecurrentMemory:
-        """The memory of images, with the counts (images, words) of their symbols."""
+    def prepare_memory(self, features: Features, counts: Tensor | None = None) -> RecurrentMemory:
+        """Return the memory of the images, with the symbol counts (batch, vocab_size)."""
         padding = features.padding
         cells = features.cells.flatten(1, 2)
         keys = self.keys(cells)
@@ -143,68 +129,68 @@ class RecurrentStack(nn.Module):
         start = torch.tanh(self.start(mean_inside(features.cells, padding)))
         counted = None
         if self.counted is not None:
-            assert counts is not None, "this decoder is told what was counted"
+            assert counts is not None, "this decoder needs symbol counts"
             counted = self.counted(counts)
         keys = keys.transpose(1, 2).contiguous()
         return RecurrentMemory(keys, self.values(cells), start, counted, padding)
 
+    def initial_cache(self, memory: RecurrentMemory, beams: int) -> RecurrentCache:
+        """Return the cache before the first token."""
+        hidden = memory.start[:, None].expand(-1, beams, -1)
+        batch, cells = memory.keys.shape[0], memory.keys.shape[2]
+        return RecurrentCache(hidden, memory.values.new_zeros(batch, beams, cells))
+
     def forward(
-        self, embedded: Tensor, memory: RecurrentMemory, past: RecurrentState | None = None
+        self, embedded: Tensor, memory: RecurrentMemory, cache: RecurrentCache | None = None
     ) -> RecurrentOutput:
-        """States of new steps.
+        """Return the states of new steps.
 
         Args:
-            embedded: float (images, rows, steps, embedding), what is fed in.
+            embedded: float (batch, beams, steps, embedding), embedded inputs.
             memory: of the images.
-            past: what was kept of earlier steps; None at the start.
+            cache: of earlier steps; None at the start.
         """
-        images, rows, steps, _ = embedded.shape
-        hidden, coverage = past or self._begin(memory, rows)
-        every: list[Tensor] = []
+        batch, beams, steps, _ = embedded.shape
+        hidden, coverage = cache or self.initial_cache(memory, beams)
+        hiddens: list[Tensor] = []
         contexts: list[Tensor] = []
         attention: list[Tensor] = []
         for step in range(steps):
             first = self.read(embedded[:, :, step].flatten(0, 1), hidden.flatten(0, 1))
-            weights = self.attention(first.view(images, rows, -1), coverage, memory)
+            weights = self.attention(first.view(batch, beams, -1), coverage, memory)
             context = weights @ memory.values
-            hidden = self.look(context.flatten(0, 1), first).view(images, rows, -1)
+            hidden = self.look(context.flatten(0, 1), first).view(batch, beams, -1)
             coverage = coverage + weights
-            every.append(hidden)
+            hiddens.append(hidden)
             contexts.append(context)
             attention.append(weights)
-        states = self.state(torch.stack(every, 2)) + self.fed(embedded) + torch.stack(contexts, 2)
+        states = self.state(torch.stack(hiddens, 2)) + self.fed(embedded) + torch.stack(contexts, 2)
         if memory.counted is not None:
             states = states + memory.counted[:, None, None]
-        looked = torch.stack(attention, 2)[..., None, :]
-        return RecurrentOutput(states, looked, RecurrentState(hidden, coverage))
-
-    def _begin(self, memory: RecurrentMemory, rows: int) -> RecurrentState:
-        hidden = memory.start[:, None].expand(-1, rows, -1)
-        return RecurrentState(
-            hidden, memory.values.new_zeros(*hidden.shape[:2], memory.keys.shape[2])
-        )
+        maps = torch.stack(attention, 2)[..., None, :]
+        return RecurrentOutput(states, maps, RecurrentCache(hidden, coverage))
 
 
 class RecurrentDecoder(nn.Module):
-    """Symbol embedding, recurrence, and the linear layer over the vocabulary."""
+    """Token embedding, recurrence, and the linear layer over the vocabulary."""
 
     def __init__(
         self,
         config: RecurrentDecoderConfig,
         channels: int,
-        words: int,
+        vocab_size: int,
         counts: int | None = None,
     ) -> None:
         super().__init__()
-        self.symbols = nn.Embedding(words, config.embedding)
+        self.symbols = nn.Embedding(vocab_size, config.embedding)
         self.stack = RecurrentStack(config, channels, counts)
-        self.classify = nn.Linear(config.width, words)
+        self.classify = nn.Linear(config.width, vocab_size)
         self.dropout = config.dropout
 
     def forward(
-        self, tokens: Tensor, memory: RecurrentMemory, past: RecurrentState | None = None
+        self, input_ids: Tensor, memory: RecurrentMemory, cache: RecurrentCache | None = None
     ) -> tuple[Tensor, RecurrentOutput]:
-        """Logits (images, rows, steps, words) of the tokens that follow `tokens` (… steps)."""
-        output = self.stack(self.symbols(tokens), memory, past)
+        """Return logits float (batch, beams, steps, vocab_size) and the output of the recurrence."""
+        output = self.stack(self.symbols(input_ids), memory, cache)
         states = F.dropout(output.states, self.dropout, self.training)
         return self.classify(states), output

@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 
 from posformer.image.sizing import at_working_size
 from posformer.latex import is_valid
-from posformer.models.model_config import ImageConfig
+from posformer.models.model_config import STRIDE, ImageConfig
 from posformer.runtime.engine import Runtime
 from posformer.search import DecodingOptions, Hypothesis, search
 from posformer.search.decoding_options import SCALE_FACTORS
 
 __all__ = ["decode_images", "length_limit"]
 
-_STRIDE = 16  # pixels per cell of the feature map, in both directions
 _MAX_BATCH_PIXELS = 400_000  # of images that are encoded and decoded together, padding included
 _MAX_BATCH_BEAMS = 16  # more beams per step cost more through padding than they save
 
@@ -63,7 +62,7 @@ def length_limit(images: Sequence[NDArray[np.uint8]]) -> int:
     Args:
         images: uint8 (height, width) each, at the model's working size.
     """
-    return max(24 + 2 * math.ceil(image.size / _STRIDE**2) for image in images)
+    return max(24 + 2 * math.ceil(image.size / STRIDE**2) for image in images)
 
 
 def _at_scales(

@@ -1,4 +1,4 @@
-"""One way to run models, whatever runs them."""
+"""The interface of loaded models, and which engine runs them."""
 
 import os
 from collections.abc import Sequence
@@ -33,41 +33,45 @@ class Runtime(Protocol):
 
     @property
     def config(self) -> ModelConfig:
-        """Its settings."""
+        """Config of the model."""
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Its words."""
+        """Vocabulary of the model."""
 
     @property
     def info(self) -> dict[str, Any]:
-        """What is known of it, as its folder tells."""
+        """Information about the model from its folder."""
 
     def encode(self, images: Sequence[np.ndarray]) -> StepModel[Any]:
-        """Encodes images at the model's working size (uint8, white ink on black) together."""
+        """Encode images at the working size of the model.
+
+        Args:
+            images: uint8 (height, width) each, white ink on black.
+        """
 
 
 @runtime_checkable
 class Attentive(Protocol):
-    """A step model that can tell where it looks."""
+    """A step model with attention maps."""
 
     def attention(self, tokens: np.ndarray) -> list[AttentionMap]:
-        """Where each layer looks while whole sequences are read.
+        """Return the attention of every layer over whole sequences.
 
         Args:
-            tokens: int64 (images, rows, steps), start token first.
+            tokens: int64 (batch, beams, steps), start token first.
         """
 
 
 def model_path(path: str | os.PathLike[str] | None) -> Path:
-    """Where a model is; None stands for the one that comes along.
+    """Return the path of a model; None stands for the bundled model.
 
     Raises:
-        ModelError: If none came along.
+        ModelError: If this installation has no bundled model.
     """
     if path is None and not DEFAULT_MODEL.is_dir():
         raise ModelError(
-            f"{DEFAULT_MODEL}: this installation comes without a model; name a model folder"
+            f"{DEFAULT_MODEL}: this installation has no bundled model; specify a model folder"
         )
     return DEFAULT_MODEL if path is None else Path(path)
 
@@ -75,15 +79,15 @@ def model_path(path: str | os.PathLike[str] | None) -> Path:
 def load_runtime(
     path: str | os.PathLike[str] | None = None, engine: Engine = "auto", threads: int | None = None
 ) -> Runtime:
-    """Loads a model folder, or a checkpoint that training left (PyTorch only).
+    """Load a model folder, or a training checkpoint (PyTorch only).
 
     Args:
-        path: of the model; None for the one that comes along.
-        engine: what runs it; `auto` takes ONNX Runtime where the model has ONNX files.
-        threads: of the CPU; None for as many as there are cores.
+        path: of the model; None for the bundled model.
+        engine: `auto` selects ONNX Runtime if the model has ONNX files.
+        threads: CPU threads; None for all cores.
 
     Raises:
-        ModelError: If there is no such model, it is damaged, or the engine cannot run it.
+        ModelError: If the model does not exist or is damaged, or the engine cannot run it.
     """
     path = model_path(path)
     if engine == "onnx" or (engine == "auto" and _has_onnx(path)):

@@ -1,4 +1,4 @@
-"""From a trained model to a complete model folder, checked."""
+"""Export of a trained model to a complete model folder, with a check of the result."""
 
 import copy
 import tempfile
@@ -12,19 +12,26 @@ import numpy as np
 from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
-from posformer.models.checkpoint import read_checkpoint, save_model
-from posformer.models.export import export_onnx
-from posformer.models.model_folder import CARD, ModelFolder, open_folder
+from posformer.models.checkpoint import read_checkpoint, save_weights
+from posformer.models.model_folder import CARD, WEIGHTS, ModelFolder, open_folder, write_folder
+from posformer.models.onnx_export import export_onnx
 from posformer.runtime.engine import DEFAULT_MODEL
 from posformer.runtime.onnx_runtime import OnnxRuntime
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
 from posformer.search import StepModel
 
-__all__ = ["TOLERANCE", "at_scale", "export_model", "known_of", "largest_difference", "words_of"]
+__all__ = [
+    "TOLERANCE",
+    "at_scale",
+    "export_model",
+    "known_of",
+    "largest_difference",
+    "load_vocabulary",
+]
 
-TOLERANCE = 1e-3  # of log-probabilities, between the exported files and PyTorch
+TOLERANCE = 1e-3  # of log-probabilities, between ONNX Runtime and PyTorch
 
-_SIZES = ((16, 16), (75, 230), (40, 96), (112, 33))  # of the images that are tried
+_SIZES = ((16, 16), (75, 230), (40, 96), (112, 33))  # of the test images
 
 
 def export_model(
@@ -34,45 +41,45 @@ def export_model(
     *,
     half: bool = False,
     card: Path | None = None,
-) -> tuple[ModelFolder, float | None]:
-    """Write a complete model folder: weights, ONNX files, settings, vocabulary.
+) -> tuple[ModelFolder, float]:
+    """Write a complete model folder: weights, ONNX files, config, vocabulary.
 
     Args:
-        model: any model, trained here or imported; it is left as it is.
-        output: the folder; one that is there is replaced as a whole, once all is checked.
-        info: what is known of the model.
-        half: store weights in half precision, for half the size. They are rounded before anything
-            is written, so that all files of the folder hold the same model.
-        card: what people should know of the model, in Markdown; goes along as README.md.
+        model: any model; it is not changed.
+        output: the folder; an existing one is replaced after all checks have passed.
+        info: information about the model.
+        half: store weights in half precision, for half the size. They are rounded before the
+            export, so that both engines run the same model.
+        card: model card in Markdown, stored as README.md.
 
     Returns:
-        The folder, and the largest difference of log-probabilities between ONNX and PyTorch; None
-        if the model has no way to write ONNX files, and only PyTorch can run it.
+        The folder, and the largest difference of log-probabilities between ONNX Runtime and
+        PyTorch.
 
     Raises:
-        ModelError: If the exported files compute something else; nothing is written then.
+        ModelError: If the model cannot be exported, or ONNX Runtime and PyTorch disagree; nothing
+            is written in this case.
     """
     model = copy.deepcopy(model).cpu().float().for_inference()
     if half:
         model = model.half().float()
+    config, vocabulary, info = model.config, model.vocabulary, info or {}
     with tempfile.TemporaryDirectory() as scratch:
-        files = export_onnx(model, Path(scratch), half=half)
-        runs_without_pytorch = bool(files)
+        weights = save_weights(model, Path(scratch), half)
+        files = {WEIGHTS: weights, **export_onnx(model, Path(scratch), weights)}
         if card is not None:
             files[CARD] = card
-        if not runs_without_pytorch:
-            return save_model(model, output, info, half=half, further=files), None
-        trial = save_model(model, Path(scratch) / "trial", info, half=half, further=files)
+        trial = write_folder(Path(scratch) / "trial", config, vocabulary, files, info)
         difference = largest_difference(PyTorchRuntime(model), OnnxRuntime(trial))
         if not difference <= TOLERANCE:
             raise ModelError(
-                f"{output}: not written: the exported files differ from PyTorch by {difference:.2g}"
+                f"{output}: not written: ONNX Runtime and PyTorch differ by {difference:.2g}"
             )
-        return save_model(model, output, info, half=half, further=files), difference
+        return write_folder(output, config, vocabulary, files, info), difference
 
 
 def at_scale(model: RecognitionModel, scale: float | None) -> RecognitionModel:
-    """The model, to be given its images in another size than in training; None: as it is."""
+    """Set the scale of the input images, and return the model; None keeps the scale."""
     if scale is not None:
         image = replace(model.config.image, scale=scale)
         model.config = replace(model.config, image=image)
@@ -80,7 +87,7 @@ def at_scale(model: RecognitionModel, scale: float | None) -> RecognitionModel:
 
 
 def known_of(path: Path) -> dict[str, Any]:
-    """What a model folder, or a checkpoint that training left, tells of its model."""
+    """Return the information about a model that its folder or training checkpoint holds."""
     if path.is_dir():
         return open_folder(path).info
     content = read_checkpoint(path)
@@ -93,23 +100,23 @@ def known_of(path: Path) -> dict[str, Any]:
     }
 
 
-def words_of(path: Path | None) -> Vocabulary:
-    """A vocabulary from a file; None for that of the model that comes along."""
+def load_vocabulary(path: Path | None) -> Vocabulary:
+    """Load a vocabulary from a file; None stands for that of the bundled model."""
     if path is not None:
         return Vocabulary.load(path)
     if not DEFAULT_MODEL.is_dir():
         raise ModelError(
-            "the checkpoint does not hold its words, and this installation has no model to take "
-            "them from; name a file of them, one a line, with --vocabulary"
+            "the checkpoint does not hold its vocabulary, and this installation has no bundled "
+            "model; specify a file with one token per line with --vocabulary"
         )
     return open_folder(DEFAULT_MODEL).vocabulary
 
 
 def largest_difference(one: PyTorchRuntime, other: OnnxRuntime, seed: int = 0) -> float:
-    """The largest difference of log-probabilities that two runtimes of a model give.
+    """Return the largest difference of log-probabilities between two runtimes of a model.
 
-    Random images are read alone, and together where the model masks padding; random tokens are
-    fed all at once, and one at a time while rows change places.
+    Random images are encoded alone, and together if the model masks padding. Random tokens are
+    decoded in one call, and one by one with a random selection of beams after each step.
     """
     random = np.random.default_rng(seed)
     images = [random.integers(0, 2, size, np.uint8) * np.uint8(255) for size in _SIZES]
@@ -119,22 +126,22 @@ def largest_difference(one: PyTorchRuntime, other: OnnxRuntime, seed: int = 0) -
     differences = []
     for group in groups:
         tokens = random.integers(1, len(one.vocabulary), (len(group), 3, 12))
-        rows = random.integers(0, 3, (len(group), 3))
-        for tried in (_at_once, _one_by_one):
-            a, b = (tried(runtime.encode(group), tokens, rows) for runtime in (one, other))
+        beams = random.integers(0, 3, (len(group), 3))
+        for decode in (_at_once, _one_by_one):
+            a, b = (decode(runtime.encode(group), tokens, beams) for runtime in (one, other))
             differences.append(np.abs(a - b).max())
     return float(np.max(differences))
 
 
-def _at_once(model: StepModel[Any], tokens: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _at_once(model: StepModel[Any], tokens: np.ndarray, beams: np.ndarray) -> np.ndarray:
     return model.step(tokens, model.start())[0]
 
 
-def _one_by_one(model: StepModel[Any], tokens: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _one_by_one(model: StepModel[Any], tokens: np.ndarray, beams: np.ndarray) -> np.ndarray:
     state = model.start()
-    found = []
+    parts = []
     for place in range(tokens.shape[-1]):
-        scores, state = model.step(tokens[..., place : place + 1], state)
-        state = model.select(state, np.arange(len(tokens)), rows)
-        found.append(scores)
-    return np.concatenate(found, axis=2)
+        log_probs, state = model.step(tokens[..., place : place + 1], state)
+        state = model.select(state, np.arange(len(tokens)), beams)
+        parts.append(log_probs)
+    return np.concatenate(parts, axis=2)

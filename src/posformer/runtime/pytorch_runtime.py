@@ -1,4 +1,4 @@
-"""Runs a PyTorch model for the search."""
+"""Runs a model with PyTorch."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,67 +9,74 @@ import torch
 from torch import Tensor
 
 from posformer.latex import Vocabulary
-from posformer.models.base import Nest, RecognitionModel
+from posformer.models.base import RecognitionModel
 from posformer.models.checkpoint import load_model
-from posformer.models.model_config import ModelConfig
+from posformer.models.model_config import STRIDE, ModelConfig
 from posformer.models.model_folder import open_folder
 from posformer.models.padding import pad_images
-from posformer.models.pytree import map_tensors, tensors
+from posformer.models.pytree import Pytree, map_tensors, tensors
 from posformer.runtime.attention_map import AttentionMap
 
 __all__ = ["PyTorchRuntime", "PyTorchStepModel", "State"]
 
 
 class State(NamedTuple):
-    """Where hypotheses stand: their images, and what the model keeps of their tokens."""
+    """Position of a set of hypotheses."""
 
-    memory: Nest
-    kept: Nest  # None before the first token
+    memory: Pytree
+    cache: Pytree
 
 
 class PyTorchStepModel:
-    """The step interface of the search over images that are already encoded."""
+    """The step interface of the search for encoded images."""
 
-    def __init__(
-        self, model: RecognitionModel, memory: Nest, grid: tuple[int, int] | None = None
-    ) -> None:
-        self._model, self._memory, self._grid = model, memory, grid
-        self._device = next(tensors(memory)).device
+    def __init__(self, model: RecognitionModel, images: Tensor, padding: Tensor) -> None:
+        self._model = model
+        self._feature_map = tuple(-(-side // STRIDE) for side in images.shape[2:])
+        memory = model.encode(images, padding)
+        self._start = State(memory, model.initial_cache(memory))
+        self._device = images.device
 
     def start(self) -> State:
-        """Before the first token of every image."""
-        return State(self._memory, None)
+        """Return the state before the first token."""
+        return self._start
 
     @torch.inference_mode()
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
-        """Log-probabilities (images, rows, steps, words) of what follows the tokens."""
-        scores, kept = self._model.step(self._tensor(tokens), state.memory, state.kept)
-        return scores.cpu().numpy(), State(state.memory, kept)
+        """Return log-probabilities float32 (batch, beams, steps, vocab_size) and the new state.
+
+        Args:
+            tokens: int64 (batch, beams, steps).
+            state: from `start`, `step` or `select`.
+        """
+        beams = tokens.shape[1]  # may be more than the single beam of the start
+        cache = map_tensors(lambda values: values.expand(-1, beams, *values.shape[2:]), state.cache)
+        output = self._model.step(self._tensor(tokens), state.memory, cache)
+        return output.log_probs.cpu().numpy(), State(state.memory, output.cache)
 
     @torch.inference_mode()
-    def select(self, state: State, images: np.ndarray, rows: np.ndarray) -> State:
-        """Keeps some images and, of each, some rows."""
+    def select(self, state: State, images: np.ndarray, beams: np.ndarray) -> State:
+        """Return the state of some images and of some of their beams.
+
+        Args:
+            state: from `start`, `step` or `select`.
+            images: int64 (new batch,), indices of images.
+            beams: int64 (new batch, new beams), indices of beams of these images.
+        """
         chosen, memory = self._tensor(images), state.memory
         if not np.array_equal(images, np.arange(len(next(tensors(memory))))):
             memory = map_tensors(lambda values: values[chosen], memory)
-        index = chosen[:, None], self._tensor(rows)
-        return State(memory, map_tensors(lambda values: values[index], state.kept))
+        index = chosen[:, None], self._tensor(beams)
+        return State(memory, map_tensors(lambda values: values[index], state.cache))
 
     @torch.inference_mode()
     def attention(self, tokens: np.ndarray) -> list[AttentionMap]:
-        """Where each layer looks while whole sequences are read; see `Attentive`."""
-        return [
-            AttentionMap(
-                self._on_grid(look.weights),
-                self._on_grid(look.raw),
-                None if look.correction is None else self._on_grid(look.correction),
-            )
-            for look in self._model.looks(self._tensor(tokens), self._memory)
-        ]
+        """Return the attention of every layer over whole sequences; see `Attentive`."""
+        layers = self._model.attention_maps(self._tensor(tokens), self._start.memory)
+        return [AttentionMap(*(self._on_map(part) for part in layer)) for layer in layers]
 
-    def _on_grid(self, maps: Tensor) -> np.ndarray:
-        assert self._grid is not None
-        return maps.unflatten(-1, self._grid).cpu().numpy()
+    def _on_map(self, values: Tensor | None) -> Any:
+        return None if values is None else values.unflatten(-1, self._feature_map).cpu().numpy()
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
@@ -84,7 +91,7 @@ class PyTorchRuntime:
 
     @classmethod
     def load(cls, path: Path, threads: int | None = None) -> "PyTorchRuntime":
-        """A model folder or a checkpoint that training left."""
+        """Load a model folder or a training checkpoint."""
         if threads is not None:
             torch.set_num_threads(threads)
         return cls(load_model(path), open_folder(path).info if path.is_dir() else None)
@@ -96,15 +103,14 @@ class PyTorchRuntime:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Words of the model."""
+        """Vocabulary of the model."""
         return self.model.vocabulary
 
     @torch.inference_mode()
     def encode(self, images: Sequence[np.ndarray]) -> PyTorchStepModel:
-        """Encodes images (uint8, white ink on black) in one batch, ready for the search."""
+        """Encode images, uint8 (height, width) each with white ink on black, in one batch."""
         device = next(self.model.parameters()).device
         padded = pad_images(images, self.config.encoder.mask_padding)
         batch, padding = (torch.from_numpy(part).to(device) for part in padded)
         batch = batch.contiguous(memory_format=torch.channels_last)
-        grid = -(-batch.shape[2] // 16), -(-batch.shape[3] // 16)
-        return PyTorchStepModel(self.model, self.model.encode(batch, padding), grid)
+        return PyTorchStepModel(self.model, batch, padding)

@@ -15,8 +15,7 @@ from posformer.latex import (
     identifier_codes,
     is_structure,
 )
-from posformer.models.encoder import STRIDE
-from posformer.models.model_config import PositionConfig
+from posformer.models.model_config import STRIDE, PositionConfig
 from posformer.models.padding import pad_images
 
 __all__ = ["IGNORE", "Batch", "Collator", "RenderedSample"]

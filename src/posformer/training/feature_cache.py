@@ -22,7 +22,7 @@ from rich.progress import track
 from posformer.atomic import atomic_folder
 from posformer.data import Sample, Sampler, pack_batches
 from posformer.data.storage import open_files
-from posformer.models.encoder import STRIDE
+from posformer.models.model_config import STRIDE
 from posformer.models.padding import pad_images
 from posformer.training.datasets import Examples
 from posformer.training.frozen_encoder import FrozenEncoder

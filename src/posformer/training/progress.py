@@ -125,8 +125,8 @@ def _decode_batch(
 ) -> list[tuple[str, ...]]:
     vocabulary = module.vocabulary
     batch, padding = (torch.from_numpy(part).to(module.device) for part in pad_images(images))
-    memory = module.model.encode(batch.contiguous(memory_format=torch.channels_last), padding)
-    step_model = PyTorchStepModel(module.model, memory)
+    batch = batch.contiguous(memory_format=torch.channels_last)
+    step_model = PyTorchStepModel(module.model, batch, padding)
     found = greedy_search(
         step_model, vocabulary.sos, vocabulary.eos, len(images), max_length=max_length
     )

@@ -1,0 +1,390 @@
+"""Export of any recognition model to ONNX: an encoder graph and a decoder graph.
+
+`encoder.onnx` maps one image, `images` float (1, 1, height, width), to its memory and its initial
+cache. `decoder.onnx` runs `RecognitionModel.step`. Tensors are named by their path in the pytrees of
+the model (`memory.keys.0`, `cache.1.coverage.total`), dynamic axes by their meaning: `batch`,
+`beams`, `steps`, `cells`, `height`, `width`, `past`. `posformer.runtime.onnx_runtime` runs the
+graphs by these names alone.
+
+Weights are not stored in the graphs. They refer to the safetensors file of the model folder (ONNX
+external data), so that ONNX Runtime and PyTorch read the same file.
+"""
+
+import copy
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import onnx
+import onnx_ir
+import torch
+from onnx import TensorProto, helper
+from onnx_ir.passes import common as passes
+from onnxscript import optimizer, rewriter
+from onnxscript.rewriter.rules import common as rules
+from torch import Tensor, nn
+from torch.export import Dim
+
+from posformer.errors import ModelError
+from posformer.models.base import RecognitionModel
+from posformer.models.encoder import DenseNet
+from posformer.models.model_config import STRIDE
+from posformer.models.model_folder import DECODER, ENCODER
+from posformer.models.pytree import Pytree, map_tensors, named_tensors, tensors
+
+__all__ = ["export_onnx"]
+
+_OPSET, _IR_VERSION = 18, 8  # later versions would exclude older releases of ONNX Runtime
+_TYPES = {"F32": TensorProto.FLOAT, "F16": TensorProto.FLOAT16}
+
+_Shape = list[int | str]  # dynamic axes are named
+# Axes whose sizes do not depend on each other; `cells` is height times width.
+_DIMENSIONS = {
+    name: Dim(name) for name in ("batch", "beams", "steps", "past", "old_batch", "old_beams")
+}
+# The default rules of onnxscript also fold parameters, such as batch norm into convolutions.
+_REWRITE_RULES = (
+    rules.collapse_slice_rule,
+    rules.collapse_slice2_rule,
+    rules.materialize_reshape_shape_rule,
+    rules.remove_optional_bias_from_conv_rule,
+    rules.reshape_reshape_rule,
+    rules.squeeze_reshape_1d_rule,
+    rules.transpose_transpose_rule,
+    rules.unsqueeze_unsqueeze_rule,
+)
+
+
+class _Sizes(NamedTuple):
+    """Sizes of the dynamic axes in a trial run."""
+
+    batch: int
+    beams: int
+    steps: int
+    past: int
+    height: int
+    width: int
+
+
+# An axis is dynamic if its size differs between two trials; the pair of sizes tells its name.
+_TRIALS = (_Sizes(2, 3, 4, 5, 3, 7), _Sizes(3, 5, 7, 9, 4, 11))
+
+
+@torch.no_grad()
+def export_onnx(model: RecognitionModel, folder: Path, weights: Path) -> dict[str, Path]:
+    """Write `encoder.onnx` and `decoder.onnx`.
+
+    Args:
+        model: a model in float32, without its training-only parts.
+        folder: folder of the new files.
+        weights: safetensors file with the parameters of the model, in full or half precision. The
+            graphs refer to it by its name and expect it in their own folder.
+
+    Returns:
+        The paths by file name.
+
+    Raises:
+        ModelError: If the model cannot be exported.
+    """
+    model = copy.deepcopy(model).eval()
+    for module in model.modules():
+        if isinstance(module, DenseNet):
+            module.mask_padding = False  # every image is encoded alone, without padding
+    trials = [_Trial(model, sizes) for sizes in _TRIALS]
+    stored = _stored_tensors(weights)
+    files = {}
+    for name, export in ((ENCODER, _export_encoder), (DECODER, _export_decoder)):
+        try:
+            graph = export(model, trials)
+        except torch.onnx.OnnxExporterError as error:
+            reason = str(error.__cause__ or error).strip().splitlines()[0]
+            raise ModelError(f"cannot be exported to ONNX: {name}: {reason}") from error
+        _use_stored_weights(graph.graph, stored)
+        files[name] = folder / name
+        onnx.save(graph, files[name])
+    return files
+
+
+class _Trial:
+    """Inputs and outputs of the model at certain sizes."""
+
+    def __init__(self, model: RecognitionModel, sizes: _Sizes) -> None:
+        generator = torch.Generator().manual_seed(0)
+        vocab_size = len(model.vocabulary)
+
+        def tokens(steps: int) -> Tensor:
+            shape = (sizes.batch, sizes.beams, steps)
+            return torch.randint(1, vocab_size, shape, generator=generator)
+
+        self.sizes = sizes
+        self.images = torch.rand(
+            sizes.batch, 1, sizes.height * STRIDE, sizes.width * STRIDE, generator=generator
+        )
+        self.memory, self.initial_cache = _EncoderGraph(model).encode(self.images)
+        cache = model.initial_cache(self.memory, sizes.beams)
+        self.cache = model.step(tokens(sizes.past), self.memory, cache).cache
+        self.input_ids = tokens(sizes.steps if model.parallel_steps else 1)
+        self.output = model.step(self.input_ids, self.memory, self.cache)
+
+
+class _EncoderGraph(nn.Module):
+    """Images to memory and initial cache."""
+
+    def __init__(self, model: RecognitionModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def encode(self, images: Tensor) -> tuple[Pytree, Pytree]:
+        padding = torch.zeros_like(images[:, 0], dtype=torch.bool)
+        memory = self.model.encode(images, padding)
+        return memory, self.model.initial_cache(memory)
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        return tuple(tensors(self.encode(images)))
+
+
+class _DecoderGraph(nn.Module):
+    """`RecognitionModel.step` with a choice of beams before it.
+
+    `origin` int64 (2, batch, beams) tells which image and which beam of the cache each beam
+    continues. Choosing beams inside the graph saves a copy of the cache.
+    """
+
+    def __init__(self, model: RecognitionModel, memory: Pytree, cache: Pytree) -> None:
+        super().__init__()
+        self.model, self._memory, self._cache = model, memory, cache
+
+    def forward(
+        self, input_ids: Tensor, origin: Tensor, memory: list[Tensor], cache: list[Tensor]
+    ) -> tuple[Tensor, ...]:
+        chosen = [values[origin[0], origin[1]] for values in cache]
+        output = self.model.step(
+            input_ids, _unflatten(self._memory, memory), _unflatten(self._cache, chosen)
+        )
+        return tuple(tensor for _, tensor in _named_outputs(output))
+
+
+def _unflatten(tree: Pytree, leaves: Sequence[Tensor]) -> Pytree:
+    """Return the structure of `tree` with other tensors."""
+    rest = iter(leaves)
+    return map_tensors(lambda _: next(rest), tree)
+
+
+def _named_outputs(output: Any) -> Iterator[tuple[str, Tensor]]:
+    yield "log_probs", output.log_probs
+    yield from named_tensors(output.cache, "new_cache")
+    parts = ("weights", "raw_weights", "refinement")
+    layers = [dict(zip(parts, layer, strict=True)) for layer in output.attention]
+    given: set[int] = set()
+    for name, tensor in named_tensors(layers, "attention"):
+        if id(tensor) not in given:  # without refinement, raw weights are the weights
+            yield name, tensor
+        given.add(id(tensor))
+
+
+def _export_encoder(model: RecognitionModel, trials: list[_Trial]) -> onnx.ModelProto:
+    outputs = _shapes(
+        *(
+            {
+                **dict(named_tensors(trial.memory, "memory")),
+                **dict(named_tensors(trial.initial_cache, "cache")),
+            }
+            for trial in trials
+        )
+    )
+    images: _Shape = [1, 1, "pixel_height", "pixel_width"]
+    return _export(
+        _EncoderGraph(model),
+        (trials[0].images[:1],),
+        {"images": images},
+        (_dynamic(images),),
+        {name: [1, *shape[1:]] for name, shape in outputs.items()},
+    )
+
+
+def _export_decoder(model: RecognitionModel, trials: list[_Trial]) -> onnx.ModelProto:
+    trial = trials[0]
+    memory = _shapes(*(dict(named_tensors(each.memory, "memory")) for each in trials))
+    cache = _shapes(*(dict(named_tensors(each.cache, "cache")) for each in trials))
+    cache = {name: ["old_batch", "old_beams", *shape[2:]] for name, shape in cache.items()}
+    outputs = _shapes(*(dict(_named_outputs(each.output)) for each in trials))
+    steps: int | str = "steps" if model.parallel_steps else 1
+    inputs: dict[str, _Shape] = {
+        "input_ids": ["batch", "beams", steps],
+        "origin": [2, "batch", "beams"],
+        **memory,
+        **cache,
+    }
+    batch, beams = trial.input_ids.shape[:2]
+    # Sizes of their own for the axes of the old beams, which are independent of the new ones.
+    old = [torch.cat([values, values[:, :1]], dim=1) for values in tensors(trial.cache)]
+    old = [torch.cat([values, values[:1]]) for values in old]
+    origin = torch.stack(torch.meshgrid(torch.arange(batch), torch.arange(beams), indexing="ij"))
+    return _export(
+        _DecoderGraph(model, trial.memory, trial.cache),
+        (trial.input_ids, origin, [values.contiguous() for values in tensors(trial.memory)], old),
+        inputs,
+        (
+            _dynamic(inputs["input_ids"]),
+            _dynamic(inputs["origin"]),
+            [_dynamic(shape) for shape in memory.values()],
+            [_dynamic(shape) for shape in cache.values()],
+        ),
+        outputs,
+    )
+
+
+def _shapes(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, _Shape]:
+    """Return the shapes of tensors, with names for axes that differ between the trials."""
+    a, b = (
+        {
+            **sizes._asdict(),
+            "cells": sizes.height * sizes.width,
+            "grown": sizes.past + sizes.steps,
+            "grown_by_one": sizes.past + 1,
+        }
+        for sizes in _TRIALS
+    )
+    names = {(a[name], b[name]): name for name in a}
+    shapes: dict[str, _Shape] = {}
+    for name, values in first.items():
+        pairs = list(zip(values.shape, second[name].shape, strict=True))
+        unknown = [pair for pair in pairs if pair[0] != pair[1] and pair not in names]
+        if unknown:
+            raise ModelError(f"cannot be exported to ONNX: {name} has an axis of unknown meaning")
+        shapes[name] = [names.get(pair, pair[0]) for pair in pairs]
+    return shapes
+
+
+def _dynamic(shape: _Shape) -> dict[int, Any]:
+    return {
+        axis: _DIMENSIONS.get(size, Dim.DYNAMIC)
+        for axis, size in enumerate(shape)
+        if isinstance(size, str)
+    }
+
+
+def _export(
+    module: nn.Module,
+    arguments: tuple[Any, ...],
+    inputs: Mapping[str, _Shape],
+    dynamic_shapes: tuple[Any, ...],
+    outputs: Mapping[str, _Shape],
+) -> onnx.ModelProto:
+    """Return the graph of a module, with the given names of inputs, outputs and axes."""
+    with _quiet():
+        program = torch.onnx.export(
+            module.eval(),
+            arguments,
+            dynamo=True,
+            dynamic_shapes=dynamic_shapes,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            opset_version=_OPSET,
+            optimize=False,
+            verbose=False,
+        )
+    assert program is not None
+    _simplify(program.model)
+    proto = program.model_proto
+    proto.ir_version = _IR_VERSION
+    _rename(proto.graph, dict(zip((o.name for o in proto.graph.output), outputs, strict=True)))
+    for values, shapes in ((proto.graph.input, inputs), (proto.graph.output, outputs)):
+        for value in values:
+            kind = value.type.tensor_type.elem_type
+            value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shapes[value.name]))
+    return proto
+
+
+def _simplify(model: onnx_ir.Model) -> None:
+    """Remove redundant nodes; parameters keep their names and values."""
+    optimizer.inline(model)
+    for _ in range(2):
+        optimizer.fold_constants(model)
+        rewriter.rewrite(model, _REWRITE_RULES)
+        optimizer.remove_unused_nodes(model)
+    for step in (
+        passes.CommonSubexpressionEliminationPass(),
+        passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
+        passes.OutputFixPass(),
+        passes.ClearMetadataAndDocStringPass(),
+    ):
+        step(model)
+
+
+def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Rename values of a graph."""
+    for node in graph.node:
+        for values in (node.input, node.output):
+            values[:] = [names.get(name, name) for name in values]
+    for output in graph.output:
+        output.name = names[output.name]
+    del graph.value_info[:]
+
+
+def _stored_tensors(weights: Path) -> dict[str, TensorProto]:
+    """Return every tensor of a safetensors file as external data of a graph, by its name."""
+    with weights.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+    header.pop("__metadata__", None)
+    stored = {}
+    for name, entry in header.items():
+        start, end = entry["data_offsets"]
+        if entry["dtype"] not in _TYPES:
+            continue
+        tensor = TensorProto(
+            name=f"{name}.stored",
+            data_type=_TYPES[entry["dtype"]],
+            dims=entry["shape"],
+            data_location=TensorProto.EXTERNAL,
+        )
+        places = {"location": weights.name, "offset": 8 + size + start, "length": end - start}
+        for key, value in places.items():
+            tensor.external_data.add(key=key, value=str(value))
+        stored[name] = tensor
+    return stored
+
+
+def _use_stored_weights(graph: onnx.GraphProto, stored: Mapping[str, TensorProto]) -> None:
+    """Replace the parameters in a graph by references to a file.
+
+    Parameters in half precision are cast; ONNX Runtime does so once, while it loads the graph.
+    """
+    kept, casts = [], []
+    for initializer in graph.initializer:
+        reference = stored.get(initializer.name.removeprefix("model."))
+        if reference is None:
+            kept.append(initializer)
+        elif reference.data_type == initializer.data_type:
+            kept.append(TensorProto())
+            kept[-1].CopyFrom(reference)
+            kept[-1].name = initializer.name
+        else:
+            kept.append(reference)
+            cast = helper.make_node(
+                "Cast", [reference.name], [initializer.name], to=initializer.data_type
+            )
+            casts.append(cast)
+    nodes = [*casts, *graph.node]
+    del graph.initializer[:], graph.node[:]
+    graph.initializer.extend(kept)
+    graph.node.extend(nodes)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide messages about the internals of the exporter."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
