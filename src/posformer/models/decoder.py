@@ -129,7 +129,7 @@ class _Layer(nn.Module):
 
 
 class DecoderStack(nn.Module):
-    """Token positions, layer norm, layers, and one refinement shared by all layers but the first."""
+    """Token positions, layer norm, layers, and one refinement for all layers but the first."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()

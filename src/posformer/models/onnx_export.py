@@ -1,8 +1,8 @@
 """Export of any recognition model to ONNX: an encoder graph and a decoder graph.
 
 `encoder.onnx` maps one image, `images` float (1, 1, height, width), to its memory and its initial
-cache. `decoder.onnx` runs `RecognitionModel.step`. Tensors are named by their path in the pytrees of
-the model (`memory.keys.0`, `cache.1.coverage.total`), dynamic axes by their meaning: `batch`,
+cache. `decoder.onnx` runs `RecognitionModel.step`. Tensors are named by their path in the pytrees
+of the model (`memory.keys.0`, `cache.1.coverage.total`), dynamic axes by their meaning: `batch`,
 `beams`, `steps`, `cells`, `height`, `width`, `past`. `posformer.runtime.onnx_runtime` runs the
 graphs by these names alone.
 

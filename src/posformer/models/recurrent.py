@@ -190,7 +190,7 @@ class RecurrentDecoder(nn.Module):
     def forward(
         self, input_ids: Tensor, memory: RecurrentMemory, cache: RecurrentCache | None = None
     ) -> tuple[Tensor, RecurrentOutput]:
-        """Return logits float (batch, beams, steps, vocab_size) and the output of the recurrence."""
+        """Return logits float (batch, beams, steps, vocab_size) and the recurrent output."""
         output = self.stack(self.symbols(input_ids), memory, cache)
         states = F.dropout(output.states, self.dropout, self.training)
         return self.classify(states), output

@@ -233,7 +233,7 @@ def _join(
     end = start + (1 if axes[start] == "cells" else 2)
     before, after = parts[0].shape[1:start], parts[0].shape[end:]
     kind = parts[0].dtype
-    joined = np.full((len(parts), *before, *feature_map, *after), kind == bool, kind)
+    joined = np.full((len(parts), *before, *feature_map, *after), kind == np.bool_, kind)
     skipped = (slice(None),) * len(before)
     for target, part, (height, width) in zip(joined, parts, sizes, strict=True):
         target[(*skipped, slice(height), slice(width))] = part.reshape(
