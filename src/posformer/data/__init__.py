@@ -16,7 +16,7 @@ from posformer.data.ink_dataset import (
 )
 from posformer.data.labels import Example, Problem
 from posformer.data.packing import pack_batches, shard, step_share, valid_share
-from posformer.data.registry import FORMATS, Dataset, DatasetFormat, open_dataset
+from posformer.data.dataset_registry import FORMATS, Dataset, DatasetFormat, open_dataset
 from posformer.data.sampling import Sample, Sampler
 
 __all__ = [
