@@ -118,7 +118,7 @@ def test_files_are_what_lgeval_reads(tmp_path):
 def test_a_prediction_that_is_no_expression_has_no_objects(tmp_path):
     _, prediction = write_label_graphs(tmp_path, [Prediction("a", ("x",), ("x", "^", "{"))])
     text = (prediction / "a.lg").read_text()
-    assert "no expression" in text
+    assert "not an expression" in text
     assert all(line.startswith("#") for line in text.splitlines())
 
 

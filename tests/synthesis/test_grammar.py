@@ -84,7 +84,7 @@ def test_captions_that_cannot_be_read_are_left_out():
 def test_what_cannot_be_drawn_is_told():
     with pytest.raises(DataError, match="no caption"):
         Grammar.fit([])
-    with pytest.raises(DataError, match="only words of the vocabulary"):
+    with pytest.raises(DataError, match="only tokens of the vocabulary"):
         Grammar.fit([tokenize("a + b")], {"a", "b"})
     with pytest.raises(DataError, match="no nested"):
         Grammar.fit([tokenize("a + b")]).sample(np.random.default_rng(0), level=1)

@@ -1,7 +1,7 @@
-r"""Expressions as label graphs, for LgEval, the evaluation tool of the CROHME competitions.
+r"""Label graphs for LgEval, the evaluation tool of the CROHME competitions.
 
-Without strokes or boxes a symbol is known by its path from the first one, as CROHME 2019 laid down
-for its offline task (symLG):
+Without strokes, a symbol is identified by its path from the first symbol, as in the offline task of
+CROHME 2019 (symLG):
 
     O, x_1, x, 1.0, O           an object: its id, its label, a weight, its path
     O, 2_1, 2, 1.0, OSup
@@ -33,7 +33,7 @@ _ROOTS = tokens_of("root")
 
 @dataclass(frozen=True)
 class GraphObject:
-    """A symbol of a label graph, or a table, a line or a cell."""
+    """A symbol, a table, a line, or a cell."""
 
     id: str
     label: str
@@ -43,7 +43,7 @@ class GraphObject:
 
 @dataclass(frozen=True)
 class Relation:
-    """How an object stands to the one it hangs on."""
+    """The relation of an object to its parent."""
 
     parent: str
     child: str
@@ -52,13 +52,13 @@ class Relation:
 
 
 def label_graph(tokens: Sequence[str]) -> tuple[tuple[GraphObject, ...], tuple[Relation, ...]]:
-    r"""The objects and relations of an expression, a tree.
+    r"""Return the objects and relations of an expression, which form a tree.
 
-    Scripts of operators with `\limits` stand below and above, others are sub- and superscripts; a
-    script of a bare group hangs on the last symbol of its main line.
+    Scripts of operators with `\limits` are below and above, others are sub- and superscripts. A
+    script of a bare group belongs to the last symbol of its main line.
 
     Raises:
-        LatexError: When the tokens are no expression; names the token.
+        LatexError: The tokens are not an expression; names the token.
     """
     grower = _Grower()
     root = parse(tokens, max_depth=WRITABLE_DEPTH).root
@@ -75,13 +75,13 @@ def write_label_graphs(
 ) -> tuple[Path, Path]:
     """Write `truth/NAME.lg` and `prediction/NAME.lg` for LgEval's `evaluate prediction truth`.
 
-    Predictions that are no expression become graphs without objects, which are wrong throughout.
+    A prediction that is not an expression becomes a graph without objects.
 
     Returns:
         The two folders.
 
     Raises:
-        DataError: When a truth is no expression, or two names become the same file.
+        DataError: A truth is not an expression, or two names become the same file.
     """
     truths, guesses = Path(folder) / "truth", Path(folder) / "prediction"
     written: set[str] = set()
@@ -97,7 +97,7 @@ def write_label_graphs(
         try:
             text = _graph_text(one.name, one.prediction)
         except LatexError as error:
-            text = f"# {one.name}\n# no expression: {error}\n"
+            text = f"# {one.name}\n# not an expression: {error}\n"
         atomic_write(guesses / file, text)
     return truths, guesses
 
@@ -115,7 +115,7 @@ def _graph_text(name: str, tokens: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_Link = tuple[GraphObject, str]  # what the next object hangs on, and how
+_Link = tuple[GraphObject, str]  # the parent of the next object, and their relation
 
 
 class _Grower:
@@ -136,7 +136,7 @@ class _Grower:
         return last
 
     def node(self, node: Node, link: _Link | None) -> GraphObject | None:
-        """Add a node; return the object that the next one hangs on, if there is any."""
+        """Add a node; return the parent of the next object, if there is any."""
         if node.token == "{":
             grown = self.row(node.arguments[0].nodes, link)
         elif node.token.startswith(r"\begin{"):

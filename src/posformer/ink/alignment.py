@@ -1,4 +1,4 @@
-"""Which strokes write which token of a caption."""
+"""Alignment of strokes with the tokens of a caption."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ def inked_places(tokens: Sequence[str]) -> list[int]:
 
 
 def align(ink: Ink, tokens: Sequence[str]) -> AlignedInk:
-    """Tie strokes to the tokens of a caption.
+    """Align strokes with the tokens of a caption.
 
-    The walk over the MathML names the symbol of each of its tokens by id, which tells repeated
-    symbols apart; caption and walk are matched as sequences. What is then left on both sides is
-    matched by label, by the letters of a word, and at last by likeness, from left to right.
-    Strokes that no symbol holds stay without a token.
+    The MathML of the ink names the symbol of each token by id, which distinguishes repeated
+    symbols. It is matched with the caption as a sequence. Remaining tokens are matched with the
+    remaining symbols by label, by the letters of a function name, and finally by look-alikes, from
+    left to right. Strokes without a symbol stay without a token.
 
     Args:
-        ink: Ink with labelled symbols.
+        ink: Ink with labeled symbols.
         tokens: The caption.
 
     Returns:
         The ink in the pixels of its CROHME image (see `strokes_in_pixels`).
     """
     matching = _Matching(ink, tokens)
-    matching.by_walk()
+    matching.by_mathml()
     matching.by_label(str.__eq__)
     matching.by_letters()
     matching.by_label(_alike)
@@ -76,10 +76,10 @@ def align(ink: Ink, tokens: Sequence[str]) -> AlignedInk:
 
 
 def in_pixels(ink: AlignedInk) -> AlignedInk:
-    """Aligned ink in the pixels of its CROHME image.
+    """Scale aligned ink to the pixels of its CROHME image.
 
-    The fence of an environment is as high as all its lines together: it says nothing about the
-    size of the writing, and is not measured.
+    The fences of environments are not measured: their height says nothing about the size of the
+    writing.
     """
     fences = {
         stroke
@@ -92,7 +92,7 @@ def in_pixels(ink: AlignedInk) -> AlignedInk:
 
 
 class _Matching:
-    """Symbols found so far for the tokens of a caption."""
+    """The symbols found so far for the tokens of a caption."""
 
     def __init__(self, ink: Ink, tokens: Sequence[str]) -> None:
         self._ink = ink
@@ -102,13 +102,13 @@ class _Matching:
         self._free = set(range(len(ink.symbols)))
 
     def strokes(self) -> tuple[tuple[int, ...], ...]:
-        """The alignment; a stroke that two symbols share goes to the first token only."""
+        """Return the alignment; a stroke of two symbols belongs to the first token only."""
         taken: set[int] = set()
         rows = []
-        for place in range(len(self._tokens)):
+        for index in range(len(self._tokens)):
             members = [
                 stroke
-                for symbol in self._found.get(place, ())
+                for symbol in self._found.get(index, ())
                 for stroke in self._ink.symbols[symbol].strokes
                 if stroke not in taken
             ]
@@ -116,49 +116,49 @@ class _Matching:
             rows.append(tuple(sorted(set(members))))
         return tuple(rows)
 
-    def by_walk(self) -> None:
-        """Match the caption with the walk over the MathML, both without structure."""
-        pieces = self._walk()
-        words = [self._tokens[place] for place in self._inked]
-        for edit in Levenshtein.opcodes(words, [piece.token for piece in pieces]):
+    def by_mathml(self) -> None:
+        """Match the caption with the tokens of the MathML, both without structure."""
+        pieces = self._inked_pieces()
+        tokens = [self._tokens[index] for index in self._inked]
+        for edit in Levenshtein.opcodes(tokens, [piece.token for piece in pieces]):
             if edit.tag not in ("equal", "replace"):
                 continue
-            for place in range(edit.src_start, edit.src_end):
-                piece = pieces[edit.dest_start + place - edit.src_start]
-                if _alike(piece.token, words[place]):
-                    self._take(self._inked[place], piece.symbols)
+            for index in range(edit.src_start, edit.src_end):
+                piece = pieces[edit.dest_start + index - edit.src_start]
+                if _alike(piece.token, tokens[index]):
+                    self._take(self._inked[index], piece.symbols)
 
-    def _walk(self) -> list[Piece]:
+    def _inked_pieces(self) -> list[Piece]:
         try:
             pieces = mathml_pieces(self._ink)
         except InkError:
             return []
-        places = inked_places([piece.token for piece in pieces])
-        return [pieces[place] for place in places]
+        indices = inked_places([piece.token for piece in pieces])
+        return [pieces[index] for index in indices]
 
     def by_label(self, same: Callable[[str, str], bool]) -> None:
-        """Match what is left with labels that are the same, from left to right."""
-        for place in list(self._open()):
+        """Match remaining tokens with remaining symbols of the same label, from left to right."""
+        for index in list(self._open()):
             choices = [
                 symbol
                 for symbol in self._by_left_edge()
-                if same(label_token(self._ink.symbols[symbol].label), self._tokens[place])
+                if same(label_token(self._ink.symbols[symbol].label), self._tokens[index])
             ]
-            if choices and self._tokens[place] == "\\frac":
+            if choices and self._tokens[index] == "\\frac":
                 choices.sort(key=self._width, reverse=True)
             if choices:
-                self._take(place, choices[:1])
+                self._take(index, choices[:1])
 
     def by_letters(self) -> None:
-        r"""Give function names, dots and the like the several symbols that spell them."""
-        for place in list(self._open()):
-            token = self._tokens[place]
+        """Match function names and dots with the symbols that spell them."""
+        for index in list(self._open()):
+            token = self._tokens[index]
             for spelling in _SPELLINGS.get(token, (token.lstrip("\\"),)):
-                if place not in self._found:
-                    self._take(place, self._spelled(spelling))
+                if index not in self._found:
+                    self._take(index, self._spelled(spelling))
 
     def _spelled(self, spelling: str) -> list[int]:
-        """Free symbols next to each other whose labels spell a word of several letters."""
+        """Return adjacent remaining symbols whose labels spell several letters, if any."""
         order = self._by_left_edge()
         labels = [label_token(self._ink.symbols[symbol].label).lower() for symbol in order]
         for start in range(len(labels) - len(spelling) + 1 if len(spelling) > 1 else 0):
@@ -167,12 +167,12 @@ class _Matching:
         return []
 
     def _open(self) -> Iterator[int]:
-        return (place for place in self._inked if not self._found.get(place))
+        return (index for index in self._inked if not self._found.get(index))
 
-    def _take(self, place: int, symbols: Sequence[int]) -> None:
+    def _take(self, index: int, symbols: Sequence[int]) -> None:
         fresh = tuple(symbol for symbol in symbols if symbol in self._free)
         if fresh:
-            self._found[place] = fresh
+            self._found[index] = fresh
             self._free.difference_update(fresh)
 
     def _by_left_edge(self) -> list[int]:

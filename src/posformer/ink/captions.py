@@ -1,4 +1,4 @@
-"""What ink says, as caption tokens, from its LaTeX truth or its MathML."""
+"""The caption of ink, from its LaTeX annotation or its MathML."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ _SPELLED_OUT = tokens_of("function", "limit") | {"\\div"}
 """Tokens that some truths spell in letters, although the ink is labeled with the token."""
 
 _PARTS: Mapping[str, tuple[str, ...]] = {"\\parallel": ("|", "|")}
-"""What captions write as several words."""
+"""Tokens that captions write as several."""
 
 _NO_LATEX = re.compile(r"\b(ABOVE|BELOW)\b")
-"""How some truths of CROHME mark what their tool could not say."""
+"""Marks in some annotations of CROHME for what their tool could not express."""
 
 _DOTS = ("\\ldots", "\\cdots", "\\cdot", ".")
-"""What looks like dots: MathML keeps them apart poorly, the LaTeX truth well."""
+"""Dots, which the LaTeX annotation distinguishes better than the MathML."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A caption token and the symbols (places in `Ink.symbols`) that write it."""
+    """A caption token and the symbols (indices in `Ink.symbols`) that write it."""
 
     token: str
     symbols: tuple[int, ...] = ()
 
 
 def label_token(label: str) -> str:
-    """The vocabulary's word for a symbol label."""
+    """Return the caption token of a symbol label."""
     return _LABELS.get(label, label)
 
 
 def caption_of(ink: Ink) -> tuple[str, ...]:
-    """Tokens in caption form, from the LaTeX truth or, where that is no LaTeX, from the MathML.
+    """Return the caption, from the LaTeX annotation or, if that is invalid, from the MathML.
 
     Raises:
-        InkError: When there is neither, or neither makes sense.
+        InkError: There is neither, or neither is valid.
     """
     if ink.truth is None and ink.mathml is None:
         raise InkError(f"{ink.name}: neither a LaTeX <annotation> nor MathML says what it is")
@@ -69,13 +69,13 @@ def caption_of(ink: Ink) -> tuple[str, ...]:
 
 
 def _from_latex(truth: str, ink: Ink) -> list[str]:
-    """Caption tokens of a LaTeX truth, as far as it is LaTeX.
+    """Return the caption of a LaTeX annotation.
 
     Raises:
-        LatexError: When it is not.
+        LatexError: It is not valid LaTeX.
     """
     if _NO_LATEX.search(truth):
-        raise LatexError("ABOVE and BELOW are no LaTeX")
+        raise LatexError("ABOVE and BELOW are not LaTeX")
     tokens = [part for token in normalize(truth) for part in _PARTS.get(token, (token,))]
     for label in {symbol.label for symbol in ink.symbols} & _SPELLED_OUT:
         tokens = _joined(tokens, label)
@@ -83,22 +83,22 @@ def _from_latex(truth: str, ink: Ink) -> list[str]:
 
 
 def _joined(tokens: list[str], function: str) -> list[str]:
-    """Letters that spell a word become the word."""
+    """Replace the letters of a function name by the function."""
     letters = list(function[1:])
     found: list[str] = []
-    place = 0
-    while place < len(tokens):
-        spelled = tokens[place : place + len(letters)] == letters
-        found.append(function if spelled else tokens[place])
-        place += len(letters) if spelled else 1
+    index = 0
+    while index < len(tokens):
+        spelled = tokens[index : index + len(letters)] == letters
+        found.append(function if spelled else tokens[index])
+        index += len(letters) if spelled else 1
     return found
 
 
 def mathml_pieces(ink: Ink) -> list[Piece]:
-    """The caption by a walk over the MathML, with the symbols whose ids its elements have.
+    """Return the caption of the MathML, with the symbols that its elements refer to by id.
 
     Raises:
-        InkError: When there is no MathML or an element is unknown.
+        InkError: There is no MathML, or an element is unknown.
     """
     if ink.mathml is None:
         raise InkError(f"{ink.name}: no MathML")
@@ -107,11 +107,11 @@ def mathml_pieces(ink: Ink) -> list[Piece]:
 
 
 class _Walk:
-    """Spells MathML as pieces."""
+    """Converts MathML to pieces."""
 
     def __init__(self, ink: Ink) -> None:
         self._ink = ink
-        self._symbol = {symbol.id: place for place, symbol in enumerate(ink.symbols)}
+        self._symbol = {symbol.id: index for index, symbol in enumerate(ink.symbols)}
 
     def pieces(self, node: MathNode) -> list[Piece]:
         kind, parts = node.tag, node.children
@@ -155,16 +155,16 @@ class _Walk:
         return found
 
     def _leaf(self, node: MathNode) -> list[Piece]:
-        place = self._symbol.get(node.id)
-        if place is not None:
-            return [Piece(label_token(self._ink.symbols[place].label), (place,))]
+        index = self._symbol.get(node.id)
+        if index is not None:
+            return [Piece(label_token(self._ink.symbols[index].label), (index,))]
         text = label_token(node.text)
-        words = [text] if text.startswith("\\") or node.tag != "mn" else list(text)
-        return [Piece(word) for word in words if word]
+        tokens = [text] if text.startswith("\\") or node.tag != "mn" else list(text)
+        return [Piece(token) for token in tokens if token]
 
     def _ink_of(self, token: str, node: MathNode) -> Piece:
-        place = self._symbol.get(node.id)
-        return Piece(token) if place is None else Piece(token, (place,))
+        index = self._symbol.get(node.id)
+        return Piece(token) if index is None else Piece(token, (index,))
 
 
 def _takes_limits(base: Sequence[Piece]) -> bool:
@@ -177,7 +177,7 @@ def _braced(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _with_dots_of(truth: str, pieces: list[Piece]) -> list[Piece]:
-    """Let the LaTeX truth say which dots are meant, where it has as many as the MathML."""
+    """Take the dots from the LaTeX annotation, if it has as many as the MathML."""
     try:
         said = [label_token(token) for token in tokenize(truth.strip().strip("$"))]
     except LatexError:
@@ -185,7 +185,7 @@ def _with_dots_of(truth: str, pieces: list[Piece]) -> list[Piece]:
     wanted = [token for token in said if token in _DOTS]
     groups = list(_dot_groups(pieces))
     if len(groups) != len(wanted):
-        groups = [(place, place + 1) for place, piece in enumerate(pieces) if piece.token in _DOTS]
+        groups = [(index, index + 1) for index, piece in enumerate(pieces) if piece.token in _DOTS]
     if len(groups) != len(wanted):
         return pieces
     for (first, last), token in reversed(list(zip(groups, wanted, strict=True))):
@@ -195,13 +195,13 @@ def _with_dots_of(truth: str, pieces: list[Piece]) -> list[Piece]:
 
 
 def _dot_groups(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
-    """Where dots stand; three points in a row are one word."""
-    place = 0
-    while place < len(pieces):
-        if [piece.token for piece in pieces[place : place + 3]] == ["."] * 3:
-            yield place, place + 3
-            place += 3
+    """Yield the ranges of dots; three points in a row are one token."""
+    index = 0
+    while index < len(pieces):
+        if [piece.token for piece in pieces[index : index + 3]] == ["."] * 3:
+            yield index, index + 3
+            index += 3
         else:
-            if pieces[place].token in _DOTS:
-                yield place, place + 1
-            place += 1
+            if pieces[index].token in _DOTS:
+                yield index, index + 1
+            index += 1

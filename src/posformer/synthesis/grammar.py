@@ -1,9 +1,9 @@
-r"""Made-up mathematics: a grammar fitted to captions, from which new texts are drawn.
+r"""A grammar fitted to captions, which samples new expressions.
 
-An expression is a tree of rows. A row is a walk over productions such as `x`, `x ^ { <upper
-letter> }` or `\frac { <numerator> } { <denominator> }`; which production follows depends on the
-two before it and on the slot that the row fills. Delimiters come in pairs, so what is drawn is
-always balanced.
+An expression is a tree of rows. A row is a sequence of productions such as `x`,
+`x ^ { <upper letter> }` or `\frac { <numerator> } { <denominator> }`. The next production depends
+on the two before it and on the slot that the row fills. Delimiters come in pairs, so expressions
+are always balanced.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _LINE = "<line>"
 _INSIDE = "<inside "
 _START: Production = ("<start>",)
 _END: Production = ("<end>",)
-_DOUBT = 2.0  # how many times a history must be seen to be trusted as much as a shorter one
-_EVENNESS = 0.8  # below 1: what is rare comes oftener than in the captions, to be learned
+_DOUBT = 2.0  # occurrences after which a history is trusted as much as a shorter one
+_EVENNESS = 0.8  # exponent of counts: below 1, rare productions are sampled more often
 _TRIES = 400
 _DEEPEST_PAIRS = 3
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """Productions with their weights, ready to be drawn."""
+    """A distribution over productions."""
 
     productions: tuple[Production, ...]
     cumulative: tuple[float, ...]
@@ -62,8 +62,8 @@ class _Choice:
         return cls(tuple(counts), tuple(accumulate(n**_EVENNESS for n in counts.values())))
 
     def sample(self, rng: np.random.Generator) -> Production:
-        place = bisect_right(self.cumulative, float(rng.random()) * self.cumulative[-1])
-        return self.productions[min(place, len(self.productions) - 1)]
+        index = bisect_right(self.cumulative, float(rng.random()) * self.cumulative[-1])
+        return self.productions[min(index, len(self.productions) - 1)]
 
     @property
     def trust(self) -> float:
@@ -75,12 +75,12 @@ History = tuple[str | Production, ...]
 
 @dataclass(frozen=True)
 class Grammar:
-    """What stands where, and after what, in a collection of captions."""
+    """Distributions over productions, fitted to captions."""
 
     choices: Mapping[History, _Choice]
-    nested: Mapping[str, _Choice]  # productions that nest something, by kind of slot
+    nested: Mapping[str, _Choice]  # productions with nested rows, by kind of slot
     operands: Mapping[str, _Choice]  # letters and digits, by kind of slot
-    longest: Mapping[str, int]  # productions in a row, by kind of slot; few rows are longer
+    longest: Mapping[str, int]  # the 97th percentile of the length of rows, by kind of slot
     alphabet: tuple[tuple[str, ...], ...]  # letters and digits that occur, by kind
     substitution: float = 0.3  # share of letters and digits substituted for others of their kind
 
@@ -88,19 +88,23 @@ class Grammar:
     def fit(
         cls, captions: Iterable[Sequence[str]], vocabulary: Container[str] | None = None
     ) -> Grammar:
-        """Learn from captions; those with unpaired delimiters or words not wanted are left out.
+        """Fit a grammar to captions.
 
-        Letters and digits that are not wanted give way to wanted ones of their kind first.
+        Letters and digits outside the vocabulary are replaced by others of their kind. Captions
+        with other tokens outside the vocabulary or with unpaired delimiters are left out.
 
         Args:
             captions: Token sequences in caption form.
-            vocabulary: The words that may be drawn; all by default.
+            vocabulary: The tokens that may be sampled; all by default.
+
+        Raises:
+            DataError: No caption is left.
         """
-        stand_ins = {} if vocabulary is None else _stand_ins(vocabulary)
+        replacements = {} if vocabulary is None else _replacements(vocabulary)
         counts: dict[History, Counter[Production]] = defaultdict(Counter)
         lengths: dict[str, list[int]] = defaultdict(list)
         for given in captions:
-            caption = [stand_ins.get(token, token) for token in given]
+            caption = [replacements.get(token, token) for token in given]
             if vocabulary is None or all(token in vocabulary for token in caption):
                 for slot, walk in _walks(caption):
                     _count(counts, slot, walk)
@@ -108,7 +112,7 @@ class Grammar:
         if not lengths:
             raise DataError(
                 "there is no caption to learn from"
-                + ("" if vocabulary is None else " that has only words of the vocabulary")
+                + ("" if vocabulary is None else " that has only tokens of the vocabulary")
             )
         rows = {kind: counts[kind,] for kind in lengths}
         seen = {part for counter in rows.values() for production in counter for part in production}
@@ -122,14 +126,14 @@ class Grammar:
 
     @classmethod
     def own(cls, vocabulary: Container[str] | None = None) -> Grammar:
-        """The grammar of the formulas that come with the project."""
+        """Fit a grammar to the bundled formulas."""
         text = files("posformer.synthesis").joinpath("formulas.txt").read_text(encoding="utf-8")
         lines = (line for line in text.splitlines() if line and not line.startswith("#"))
         return cls.fit((line.split() for line in lines), vocabulary)
 
     @property
     def tokens(self) -> frozenset[str]:
-        """All words that can be drawn."""
+        """All tokens that can be sampled."""
         productions = {part for choice in self.choices.values() for part in choice.productions}
         parts = {part for production in productions for part in production}
         return frozenset(part for part in parts if not _is_slot(part)).union(*self.alphabet)
@@ -142,17 +146,17 @@ class Grammar:
         lines: int = 1,
         min_tokens: int = 1,
     ) -> list[str]:
-        r"""Draw an expression.
+        r"""Sample an expression.
 
         Args:
-            rng: All chance comes from here.
-            level: The nested level the expression shall have, exactly; any by default.
-            max_tokens: No more tokens than this in a line.
-            lines: How many lines; they are parted by `\\`.
-            min_tokens: No fewer tokens than this in a line.
+            rng: Random generator.
+            level: The nested level of the expression; any by default.
+            max_tokens: The greatest number of tokens in a line.
+            lines: The number of lines, which `\\` separates.
+            min_tokens: The smallest number of tokens in a line.
 
         Raises:
-            DataError: The captions it was fitted to give no such expression.
+            DataError: The grammar has no such expression.
         """
         deepest = int(rng.integers(lines))
         tokens: list[str] = []
@@ -165,16 +169,16 @@ class Grammar:
         return tokens
 
     def _may_go_on(self, line: Sequence[str]) -> bool:
-        """Whether a line may begin with an equals sign, as the next step of a calculation."""
+        """Return whether a line may begin with `=`, as the next step of a calculation."""
         return "=" not in line and ("=",) in self.choices[_kind(_LINE),].productions
 
     def _line(
         self, rng: np.random.Generator, level: int | None, longest: int, shortest: int
     ) -> list[str]:
         for attempt in range(_TRIES):
-            draft = _Draft(self, rng, max(4, longest - attempt // 20))
+            derivation = _Derivation(self, rng, max(4, longest - attempt // 20))
             low, high = (0, 99) if level is None else (level, level)
-            tokens = self._substituted(draft.row(_LINE, low, high), rng)
+            tokens = self._substituted(derivation.row(_LINE, low, high), rng)
             fits = shortest <= len(tokens) <= longest
             if fits and (level is None or complexity(tokens) == level):
                 return tokens
@@ -183,9 +187,9 @@ class Grammar:
         )
 
     def _substituted(self, tokens: list[str], rng: np.random.Generator) -> list[str]:
-        """Each letter and digit, by chance, turned into another one everywhere.
+        """Replace some letters and digits by others, everywhere in the expression.
 
-        Half of the time into one that is there already: people use few letters over and over.
+        Half of the replacements occur in it already: people use few letters again and again.
         """
         others: dict[str, str] = {}
         for kind in self.alphabet:
@@ -197,25 +201,25 @@ class Grammar:
         return [others.get(token, token) for token in tokens]
 
 
-class _Draft:
-    """One expression while it is drawn."""
+class _Derivation:
+    """One expression while it is sampled."""
 
     def __init__(self, grammar: Grammar, rng: np.random.Generator, budget: int) -> None:
         self.grammar, self.rng, self.budget = grammar, rng, budget
 
     def row(self, slot: str, low: int, high: int, pairs: int = 0) -> list[str]:
-        """A row of a nested level from `low` to `high`."""
+        """Return a row with a nested level from `low` to `high`."""
         walk = self.walk(slot, high, pairs)
         if low > 0 and not any(_nests(production) for production in walk):
             self.insert_nested(walk, slot)
         carrier = self.carrier(walk) if low > 0 else -1
         tokens: list[str] = []
-        for place, production in enumerate(walk):
-            tokens += self.expand(production, low if place == carrier else 0, high, pairs)
+        for index, production in enumerate(walk):
+            tokens += self.expand(production, low if index == carrier else 0, high, pairs)
         return tokens
 
     def walk(self, slot: str, high: int, pairs: int) -> list[Production]:
-        """The productions of a row; where nothing may be nested, their bases alone are taken."""
+        """Return the productions of a row; of their bases alone, if nothing may be nested."""
         walk: list[Production] = []
         before, last = _START, _START
         longest = self.grammar.longest.get(_kind(slot), 8)
@@ -235,7 +239,7 @@ class _Draft:
         return walk
 
     def flat(self, production: Production, slot: str) -> Production:
-        """A production without what it nests: its base, or a letter or digit in its place."""
+        """Return the base of a production, or a letter or digit instead of it."""
         if production[0] in _OPERANDS or production[0] in _NAMES or len(production) == 1:
             return production[:1]
         operands = self.grammar.operands
@@ -245,9 +249,9 @@ class _Draft:
         return choice.sample(self.rng)[:1]
 
     def sample(self, slot: str, before: Production, last: Production) -> Production:
-        """Interpolation of long and short histories: a rare one often gives way to a shorter."""
+        """Interpolate long and short histories: a rare one often gives way to a shorter one."""
         kind = _kind(slot)
-        for history in ((slot, before, last), (slot, last), (kind, before, last), (kind, last)):
+        for history in _histories(slot, before, last):
             choice = self.grammar.choices.get(history)
             if choice is not None and self.rng.random() < choice.trust:
                 return choice.sample(self.rng)
@@ -256,41 +260,41 @@ class _Draft:
         )
 
     def insert_nested(self, walk: list[Production], slot: str) -> None:
-        """Put something nested in the place of an operand."""
+        """Replace an operand by a production with nested rows."""
         choice = self.grammar.nested.get(_kind(slot)) or self.grammar.nested.get(_kind(_LINE))
         if choice is None:
             raise DataError("the captions of this grammar have no nested expressions")
         operands = [n for n, production in enumerate(walk) if production[0] not in _OPERATORS]
-        place = operands[int(self.rng.integers(len(operands)))] if operands else 0
-        walk[place] = choice.sample(self.rng)
+        index = operands[int(self.rng.integers(len(operands)))] if operands else 0
+        walk[index] = choice.sample(self.rng)
 
     def carrier(self, walk: Sequence[Production]) -> int:
-        """Which production takes the level that is asked for."""
-        places = [place for place, production in enumerate(walk) if _nests(production)]
-        return places[int(self.rng.integers(len(places)))]
+        """Choose the production that gets the requested level."""
+        indices = [index for index, production in enumerate(walk) if _nests(production)]
+        return indices[int(self.rng.integers(len(indices)))]
 
     def expand(self, production: Production, low: int, high: int, pairs: int) -> list[str]:
-        slots = [place for place, part in enumerate(production) if _deepens(part)]
+        slots = [index for index, part in enumerate(production) if _deepens(part)]
         carrier = slots[int(self.rng.integers(len(slots)))] if low > 0 else -1
         tokens: list[str] = []
-        for place, part in enumerate(production):
+        for index, part in enumerate(production):
             if not _is_slot(part):
                 tokens.append(part)
                 continue
             if _deepens(part):
-                tokens += self.row(part, low - 1 if place == carrier else 0, high - 1)
+                tokens += self.row(part, low - 1 if index == carrier else 0, high - 1)
             else:
                 tokens += self.row(part, 0, high, pairs + 1)
         return tokens
 
 
-def _stand_ins(vocabulary: Container[str]) -> dict[str, str]:
-    """For letters and digits that are not wanted those of their kind that are, in turn."""
+def _replacements(vocabulary: Container[str]) -> dict[str, str]:
+    """Map letters and digits outside the vocabulary to others of their kind, in turn."""
     found: dict[str, str] = {}
     for kind in _KINDS:
-        wanted = sorted(token for token in kind if token in vocabulary)
-        unwanted = sorted(kind.difference(wanted))
-        found |= dict(zip(unwanted, cycle(wanted), strict=False))
+        known = sorted(token for token in kind if token in vocabulary)
+        unknown = sorted(kind.difference(known))
+        found |= dict(zip(unknown, cycle(known), strict=False))
     return found
 
 
@@ -313,12 +317,18 @@ def _kind(slot: str) -> str:
 def _choices_where(
     rows: Mapping[str, Counter[Production]], wanted: Callable[[Production], bool]
 ) -> dict[str, _Choice]:
-    """For every kind of slot those of its productions that are wanted, if any."""
+    """Return the distribution of the wanted productions for each kind of slot that has any."""
     kept = {
         kind: {production: count for production, count in counter.items() if wanted(production)}
         for kind, counter in rows.items()
     }
     return {kind: _Choice.of(counter) for kind, counter in kept.items() if counter}
+
+
+def _histories(slot: str, before: Production, last: Production) -> list[History]:
+    """Return what a production may depend on, from the most to the least specific."""
+    kind = _kind(slot)
+    return [(slot, before, last), (slot, last), (kind, before, last), (kind, last)]
 
 
 def _count(
@@ -327,7 +337,7 @@ def _count(
     kind = _kind(slot)
     before, last = _START, _START
     for production in (*walk, _END):
-        for history in ((slot, before, last), (slot, last), (kind, before, last), (kind, last)):
+        for history in _histories(slot, before, last):
             counts[history][production] += 1
         if production != _END:
             counts[kind,][production] += 1
@@ -335,7 +345,7 @@ def _count(
 
 
 def _walks(caption: Sequence[str]) -> Iterator[tuple[str, list[Production]]]:
-    """All rows of a caption as slot and productions; nothing for a caption that cannot be read."""
+    """Yield the slot and productions of each row; nothing if the caption is not understood."""
     try:
         pending = [(_LINE, nodes) for line in parse(caption).root.lines for nodes in line]
         found: list[tuple[str, list[Production]]] = []
@@ -358,38 +368,38 @@ Filling = tuple[str, list[Node]]
 
 
 def _read_row(nodes: Sequence[Node]) -> tuple[list[Production], list[Filling]]:
-    """The productions of a row, and what fills their slots."""
+    """Return the productions of a row, and what fills their slots."""
     walk: list[Production] = []
     fillings: list[Filling] = []
-    place = 0
-    while place < len(nodes):
-        node = nodes[place]
+    index = 0
+    while index < len(nodes):
+        node = nodes[index]
         opening = node.token
         if opening in DELIMITER_PAIRS and not node.scripts:
-            end = _partner(nodes, place)
+            end = _partner(nodes, index)
             slot = f"{_INSIDE}{opening}>"
-            fillings.append((slot, list(nodes[place + 1 : end])))
+            fillings.append((slot, list(nodes[index + 1 : end])))
             base: Production = (opening, slot, DELIMITER_PAIRS[opening])
             node = nodes[end]
-            place = end
+            index = end
         else:
             base = _base(node, fillings)
         walk.append(base + _scripts(node, fillings))
-        place += 1
+        index += 1
     return walk, fillings
 
 
 def _partner(nodes: Sequence[Node], start: int) -> int:
-    """Place of the delimiter that closes the one at `start`."""
+    """Return the index of the node that closes the delimiter at `start`."""
     opening = nodes[start].token
     closing = DELIMITER_PAIRS[opening]
     depth = 0
-    for place in range(start + 1, len(nodes)):
-        token = nodes[place].token
+    for index in range(start + 1, len(nodes)):
+        token = nodes[index].token
         if token == closing and depth == 0:
-            if place == start + 1:
+            if index == start + 1:
                 break
-            return place
+            return index
         depth += (token == opening) - (token == closing)
     raise _UnreadableError
 
@@ -399,7 +409,7 @@ _SLOTS = {"\\frac": ("<numerator>", "<denominator>"), "\\sqrt": ("<radicand>",)}
 
 def _base(node: Node, fillings: list[Filling]) -> Production:
     if node.token in _CLOSING or (node.arguments and node.token not in _SLOTS):
-        raise _UnreadableError  # bare groups and environments have no place in a row of a caption
+        raise _UnreadableError  # bare groups and environments do not occur in rows of captions
     if not node.arguments:
         return (node.token,) if node.token else ()
     parts = [node.token]
@@ -427,7 +437,7 @@ def _scripts(node: Node, fillings: list[Filling]) -> Production:
 
 
 def _owner(token: str, limits: bool) -> str:
-    """What kind of base a script hangs on."""
+    """Return the kind of base that a script belongs to."""
     if limits or token in _NAMES:
         return token
     if token.isdigit():
