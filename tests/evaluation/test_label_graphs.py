@@ -1,4 +1,4 @@
-"""Label graphs: what stands where, as LgEval reads it."""
+"""Label graphs for LgEval."""
 
 import csv
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_a_superscript():
     assert paths("x ^ { 2 }") == {"x_1": "O", "2_1": "OSup"}
 
 
-def test_a_row_goes_on_behind_its_scripts():
+def test_row_continues_after_scripts():
     assert relations("x _ { i } ^ { 2 } + x") == {
         ("x_1", "Sub", "i_1"),
         ("x_1", "Sup", "2_1"),
@@ -34,7 +34,7 @@ def test_a_row_goes_on_behind_its_scripts():
     assert paths("x _ { i } ^ { 2 } + x")["x_2"] == "ORR"
 
 
-def test_a_fraction_is_its_bar():
+def test_fraction_is_its_bar():
     assert relations("\\frac { a b } { 2 } = 1") == {
         ("-_1", "Above", "a_1"),
         ("a_1", "Right", "b_1"),
@@ -62,7 +62,7 @@ def test_limits_stand_below_and_above():
     }
 
 
-def test_scripts_of_a_group_hang_on_its_last_symbol():
+def test_script_of_a_group_belongs_to_its_last_symbol():
     assert relations("{ x + y } ^ { 2 }") >= {("y_1", "Sup", "2_1")}
 
 
@@ -115,7 +115,7 @@ def test_files_are_what_lgeval_reads(tmp_path):
     ]  # fmt: skip
 
 
-def test_a_prediction_that_is_no_expression_has_no_objects(tmp_path):
+def test_invalid_prediction_has_no_objects(tmp_path):
     _, prediction = write_label_graphs(tmp_path, [Prediction("a", ("x",), ("x", "^", "{"))])
     text = (prediction / "a.lg").read_text()
     assert "not an expression" in text
@@ -129,12 +129,12 @@ def test_a_prediction_that_is_no_expression_has_no_objects(tmp_path):
         ([Prediction("a/b", ("x",), ()), Prediction("a b", ("x",), ())], "a b: another"),
     ],
 )
-def test_what_cannot_be_written_is_named(tmp_path, predictions, complaint):
+def test_errors_name_the_expression(tmp_path, predictions, complaint):
     with pytest.raises(DataError, match=complaint):
         write_label_graphs(tmp_path, predictions)
 
 
-def test_every_expression_of_crohme_is_a_tree_with_a_path_of_its_own_for_each_symbol(
+def test_graphs_of_crohme_are_trees_with_unique_paths(
     crohme_zip: Path,
 ):
     for example in open_images(crohme_zip, "2014"):

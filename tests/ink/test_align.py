@@ -1,19 +1,19 @@
-"""Which strokes write which token."""
+"""Alignment of strokes with tokens."""
 
 import zipfile
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from writing import fraction_ink, inkml
 
 from posformer.ink import AlignedInk, align, inked_places, read_inkml
+from writing import fraction_ink, inkml
 
 
 def strokes_by_token(ink: AlignedInk) -> list[tuple[str, tuple[int, ...]]]:
     return [pair for pair in zip(ink.tokens, ink.alignment, strict=True) if pair[1]]
 
 
-def test_repeated_symbols_are_told_apart_by_their_ids() -> None:
+def test_ids_distinguish_repeated_symbols() -> None:
     ink = align(
         read_inkml(fraction_ink(), "one"), ["\\frac", "{", "1", "}", "{", "x", "+", "1", "}"]
     )
@@ -26,7 +26,7 @@ def test_repeated_symbols_are_told_apart_by_their_ids() -> None:
     ]
 
 
-def test_strokes_come_in_the_pixels_of_the_crohme_image() -> None:
+def test_strokes_are_scaled_to_pixels() -> None:
     ink = align(read_inkml(fraction_ink(), "one"), ["x"])
     points = np.concatenate(ink.strokes)
     assert points.dtype == np.float32
@@ -58,12 +58,12 @@ def test_three_dots_in_three_groups_write_one_token() -> None:
     assert align(read_inkml(data), ["\\ldots"]).alignment == ((0, 1, 2),)
 
 
-def test_a_label_that_looks_like_the_token_will_do() -> None:
+def test_look_alike_label_is_matched_last() -> None:
     data = inkml({"0": "0 0, 9 0"}, groups=[("-", ["0"], "")])
     assert align(read_inkml(data), ["\\frac", "{", "}", "{", "}"]).alignment[0] == (0,)
 
 
-def test_a_token_whose_ink_was_never_labelled_stays_without() -> None:
+def test_token_without_a_label_is_not_aligned() -> None:
     data = inkml({"0": "0 0, 9 0", "1": "20 0, 20 9"}, groups=[("x", ["0"], "")])
     assert align(read_inkml(data), ["x", "y"]).alignment == ((0,), ())
 
@@ -75,7 +75,7 @@ def test_structure_and_the_brackets_of_a_root_have_no_ink() -> None:
     ]  # fmt: skip
 
 
-def test_nearly_every_token_of_crohme_finds_its_ink(crohme_zip: Path, crohme_ink_zip: Path) -> None:
+def test_nearly_all_tokens_of_crohme_are_aligned(crohme_zip: Path, crohme_ink_zip: Path) -> None:
     with zipfile.ZipFile(crohme_zip) as images, zipfile.ZipFile(crohme_ink_zip) as inks:
         lines = images.read("data/train/caption.txt").decode().splitlines()
         captions = {line.split()[0]: tuple(line.split()[1:]) for line in lines}

@@ -1,4 +1,4 @@
-"""What ink says, as caption tokens."""
+"""Captions of ink."""
 
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -20,7 +20,7 @@ def caption(truth: str | None = None, math: str | None = None, **more: object) -
     ("label", "token"),
     [("\\lt", "<"), ("\\gt", ">"), ("COMMA", ","), ("\\to", "\\rightarrow"), ("x", "x")],
 )
-def test_labels_become_words_of_the_vocabulary(label: str, token: str) -> None:
+def test_labels_become_tokens(label: str, token: str) -> None:
     assert label_token(label) == token
 
 
@@ -33,7 +33,7 @@ def test_labels_become_words_of_the_vocabulary(label: str, token: str) -> None:
         (" { \\mbox { j } \\lt \\lambda \\left ( n \\right ) } ", "j < \\lambda ( n )"),
     ],
 )
-def test_latex_truth_becomes_a_caption(truth: str, tokens: str) -> None:
+def test_latex_annotation_becomes_a_caption(truth: str, tokens: str) -> None:
     assert caption(truth.replace("<", "&lt;")) == tokens
 
 
@@ -54,23 +54,23 @@ def test_mathml_becomes_a_caption(math: str, tokens: str) -> None:
     assert caption(math=math) == tokens
 
 
-def test_mathml_speaks_where_the_truth_is_no_latex() -> None:
+def test_mathml_is_used_if_the_annotation_is_invalid() -> None:
     assert caption("\\lim _ {n}} x", "<mi>x</mi>") == "x"
     assert caption("\\sqrt {x} ABOVE {3}", "<mi>x</mi>") == "x"
 
 
-def test_function_names_spelled_in_letters_become_words_where_the_ink_says_so() -> None:
+def test_spelled_function_names_become_tokens_if_the_ink_is_labeled_so() -> None:
     assert caption("$l o g x$", groups=[("\\log", ["0"], "l_1")]) == "\\log x"
     assert caption("$l o g x$") == "l o g x"
 
 
-def test_the_walk_over_mathml_names_the_symbols_of_repeated_tokens() -> None:
+def test_mathml_pieces_distinguish_repeated_symbols() -> None:
     ink = read_inkml(fraction_ink(), "one")
     ones = [piece.symbols for piece in mathml_pieces(ink) if piece.token == "1"]
     assert [[ink.symbols[place].id for place in places] for places in ones] == [["1_1"], ["1_2"]]
 
 
-def test_the_truth_decides_which_dots_are_meant() -> None:
+def test_dots_are_taken_from_the_annotation() -> None:
     dots = "<mo>.</mo><mo>.</mo><mo>.</mo>"
     ink = read_inkml(inkml({"0": "0 0"}, truth="\\cdots", math=dots), "dots")
     assert [piece.token for piece in mathml_pieces(ink)] == ["\\cdots"]
@@ -85,9 +85,7 @@ def test_the_truth_decides_which_dots_are_meant() -> None:
         (None, "<msub><mi>x</mi></msub>", "<msub> has 1 parts"),
     ],
 )
-def test_ink_that_says_nothing_sensible_is_refused_by_name(
-    truth: str | None, math: str | None, said: str
-) -> None:
+def test_errors_name_the_ink(truth: str | None, math: str | None, said: str) -> None:
     with pytest.raises(InkError, match=r"^said") as caught:
         caption(truth, math)
     assert said in str(caught.value)

@@ -1,4 +1,4 @@
-"""Every token gets its place in the position forest."""
+"""The position forest."""
 
 import json
 from contextlib import suppress
@@ -109,7 +109,7 @@ def test_bare_groups_are_transparent_and_single_tokens_are_arguments(
         (r"\end{matrix}", r"\end{matrix}", 1, "closes nothing"),
     ],
 )
-def test_what_does_not_pair_up_is_named_with_its_place(
+def test_errors_name_the_token_and_its_number(
     tokens: str, token: str, number: int, reason: str
 ) -> None:
     with pytest.raises(LatexError) as caught:
@@ -132,13 +132,11 @@ def test_what_does_not_pair_up_is_named_with_its_place(
         (r"\frac { a ^ { b } c", "ML ML ML MLL MLL MLL MLL ML"),
     ],
 )
-def test_lenient_closes_what_is_open_and_ignores_what_closes_nothing(
-    tokens: str, expected: str
-) -> None:
+def test_lenient_closes_open_groups_and_ignores_stray_closers(tokens: str, expected: str) -> None:
     assert " ".join(encode_forest(tokens.split(), lenient=True).identifiers()) == expected
 
 
-def test_an_unknown_coding_is_refused() -> None:
+def test_unknown_coding_is_an_error() -> None:
     with pytest.raises(ValueError, match="coding"):
         encode_forest(["x"], coding="other")
 
@@ -147,7 +145,7 @@ def test_an_unknown_coding_is_refused() -> None:
 
 
 @given(captions())
-def test_lists_agree(tokens: list[str]) -> None:
+def test_identifiers_agree_with_levels_and_positions(tokens: list[str]) -> None:
     forest = encode_forest(tokens)
     spelled = forest.identifiers()
     assert len(forest) == len(spelled) == len(forest.levels) == len(tokens)
@@ -174,7 +172,7 @@ def test_identifiers_of_a_group_extend_those_of_its_surroundings(
 
 
 @given(captions())
-def test_the_list_from_right_to_left_is_the_list_reversed(tokens: list[str]) -> None:
+def test_reversed_forest_is_the_forest_from_right_to_left(tokens: list[str]) -> None:
     forest = encode_forest(tokens)
     back = forest.reversed()
     assert back.tokens == forest.tokens[::-1]
@@ -194,7 +192,7 @@ def test_codes_are_identifiers_as_numbers(tokens: list[str], length: int, coding
 
 
 @given(captions())
-def test_both_codings_place_symbols_in_the_same_branches(tokens: list[str]) -> None:
+def test_both_codings_agree_on_symbols(tokens: list[str]) -> None:
     paper = encode_forest(tokens).identifiers()
     authors = encode_forest(tokens, coding="authors").identifiers()
     operators = {"^", "_", "{", "}", "[", "]", r"\frac", r"\binom", r"\overset", r"\sqrt"}
@@ -207,7 +205,7 @@ SNIPPETS = tokenize(r"x^_{}\frac\sqrt[]\\&\begin{a}\end{a}")
 
 
 @given(st.lists(st.sampled_from(SNIPPETS)))
-def test_lenient_takes_any_tokens_and_agrees_where_strict_does(tokens: list[str]) -> None:
+def test_lenient_never_raises_and_agrees_with_strict(tokens: list[str]) -> None:
     forest = encode_forest(tokens, lenient=True)
     assert len(forest.identifiers()) == len(tokens)
     assert draw_forest(forest)
@@ -222,7 +220,7 @@ def nested(depth: int) -> list[str]:
     return ["x", "^", "{"] * depth + ["}"] * depth
 
 
-def test_ten_thousand_nested_groups_have_their_levels() -> None:
+def test_ten_thousand_nested_groups() -> None:
     depth = 10_000
     forest = encode_forest(nested(depth))
     assert forest.complexity == depth
@@ -233,7 +231,7 @@ def test_ten_thousand_nested_groups_have_their_levels() -> None:
     assert encode_forest(nested(depth)[: 3 * depth], lenient=True).complexity == depth
 
 
-def test_a_line_of_ten_thousand_tokens_is_flat() -> None:
+def test_line_of_ten_thousand_tokens_has_one_branch() -> None:
     forest = encode_forest(["x", "+"] * 5_000)
     assert forest.complexity == 0
     assert len(forest.branch_positions) == 1
@@ -250,7 +248,7 @@ def test_a_line_of_ten_thousand_tokens_is_flat() -> None:
         lambda size: [r"\frac", "{", "a", "}", "{"] * size + ["}"] * size,
     ],
 )
-def test_work_grows_with_the_number_of_tokens(tokens_of_size) -> None:
+def test_work_is_linear_in_the_number_of_tokens(tokens_of_size) -> None:
     def work(size: int) -> int:
         tokens = tokens_of_size(size)
         return lines_run(lambda: identifier_codes(encode_forest(tokens, lenient=True)))
@@ -270,13 +268,11 @@ def test_work_grows_with_the_number_of_tokens(tokens_of_size) -> None:
         ("x^{2_3}", "M M M LM LM LM LRM LM M"),
     ],
 )
-def test_the_authors_count_operators_and_braces_to_the_surroundings(
-    latex: str, expected: str
-) -> None:
+def test_authors_coding(latex: str, expected: str) -> None:
     assert " ".join(identifiers(latex, coding="authors")) == expected
 
 
-def test_the_authors_program_gives_the_same_numbers(reference: Path) -> None:
+def test_authors_coding_matches_their_program(reference: Path) -> None:
     arrays = np.load(reference / "posformer_reference_small.npz")
     texts = json.loads((reference / "posformer_reference_small.json").read_text("utf-8"))
     captions = texts["captions"]
@@ -296,7 +292,7 @@ def test_the_authors_program_gives_the_same_numbers(reference: Path) -> None:
         assert arrays["position_target"][row, :size].tolist() == positions
 
 
-# Sample
+# Drawing
 
 
 def drawn(latex: str) -> list[str]:
@@ -357,7 +353,7 @@ def test_lines_are_drawn_below_each_other() -> None:
     assert drawn(r"x=1\\y=2") == [r"M  x = 1 \\", "M  y = 2"]
 
 
-def test_records_and_table_hold_the_same() -> None:
+def test_records_and_table_agree() -> None:
     forest = encode_forest(["x", "^", "{", "2", "}"])
     records = forest_records(forest)
     assert records[0] == {"token": "x", "identifier": "M", "level": 0, "position": "M"}
@@ -370,7 +366,7 @@ def test_records_and_table_hold_the_same() -> None:
 
 
 @given(captions())
-def test_a_drawing_shows_every_token_but_braces(tokens: list[str]) -> None:
+def test_drawing_contains_all_tokens_except_braces(tokens: list[str]) -> None:
     forest = encode_forest(tokens)
     words = draw_forest(forest).split()
     shown = [word for word in words if word not in ("├─", "└─", "│", "M", "L", "R")]

@@ -1,4 +1,4 @@
-"""`posformer forest` shows the position forest."""
+"""The command `posformer forest`."""
 
 import io
 import json
@@ -28,7 +28,7 @@ def test_trees_are_drawn(run) -> None:
     assert out.splitlines()[:3] == [r"M  \frac", "├─ L  y", r"│  ├─ L  ^ \beta"]
 
 
-def test_json_has_token_identifier_level_and_position_in_the_order_typed(run) -> None:
+def test_json_has_token_identifier_level_and_position(run) -> None:
     code, out, _ = run(r"\frac{y^{\beta_1}_2 B}{C}", "--format", "json")
     rows = json.loads(out)
     assert code == 0
@@ -37,13 +37,13 @@ def test_json_has_token_identifier_level_and_position_in_the_order_typed(run) ->
     assert scripts == ["^", "_", "_"]
 
 
-def test_a_table_has_a_line_a_token(run) -> None:
+def test_table_has_one_line_per_token(run) -> None:
     _, out, _ = run("x^2", "--format", "table")
     assert out.splitlines()[0].split() == ["token", "identifier", "level", "position"]
     assert out.splitlines()[4].split() == ["2", "ML", "1", "L"]
 
 
-def test_a_minus_sign_is_no_option_and_a_lone_one_reads_stdin(run) -> None:
+def test_expression_may_start_with_a_minus_and_a_lone_minus_reads_stdin(run) -> None:
     assert run("-x^2")[1].startswith("M  -\nM  x\n")
     assert run("-", stdin="x^2\n")[1] == "M  x\n└─ L  ^ 2\n"
 
@@ -57,5 +57,5 @@ def test_a_minus_sign_is_no_option_and_a_lone_one_reads_stdin(run) -> None:
         ("", "there is no expression to encode"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_two(run, latex: str, message: str) -> None:
+def test_error_is_one_line_with_exit_code_two(run, latex: str, message: str) -> None:
     assert run(latex) == (2, "", f"posformer: {message}\n")

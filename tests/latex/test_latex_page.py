@@ -1,4 +1,4 @@
-"""The page about LaTeX shows what happens."""
+"""The examples of docs/latex.md are right."""
 
 import doctest
 import re
@@ -16,14 +16,14 @@ COMMANDS = re.findall(
 )
 
 
-def test_the_python_examples_give_what_they_show() -> None:
+def test_python_examples_of_the_page() -> None:
     results = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
     assert results.attempted > 10
     assert results.failed == 0
 
 
 @pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[command for command, _ in COMMANDS])
-def test_the_commands_print_what_they_show(
+def test_commands_of_the_page(
     command: str,
     output: str,
     monkeypatch: pytest.MonkeyPatch,

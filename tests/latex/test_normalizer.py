@@ -1,4 +1,4 @@
-"""What people type becomes caption form."""
+"""The normalizer."""
 
 import io
 import re
@@ -322,7 +322,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("typed", "caption"), CASES, ids=[typed for typed, _ in CASES])
-def test_typed_text_becomes_caption_form_and_stays_it(typed: str, caption: str) -> None:
+def test_typed_text_becomes_caption_form(typed: str, caption: str) -> None:
     tokens = normalize(typed)
     assert " ".join(tokens) == caption
     assert normalize(tokens) == tokens
@@ -330,7 +330,7 @@ def test_typed_text_becomes_caption_form_and_stays_it(typed: str, caption: str) 
     assert normalize(to_latex(tokens)) == tokens
 
 
-def test_the_table_is_as_large_as_promised() -> None:
+def test_table_has_two_hundred_different_cases() -> None:
     assert len(CASES) >= 200
     assert len({typed for typed, _ in CASES}) == len(CASES)
 
@@ -340,11 +340,11 @@ def test_comments_end_with_their_line() -> None:
     assert normalize("x^2%note\n+1") == normalize("x^2+1")
 
 
-def test_an_empty_text_is_an_empty_caption() -> None:
+def test_empty_text_becomes_an_empty_caption() -> None:
     assert normalize("") == normalize("  $ $ ") == normalize([]) == []
 
 
-def test_tokens_are_taken_like_text() -> None:
+def test_tokens_are_normalized_like_text() -> None:
     assert normalize(["x", "^", "2"]) == normalize("x^2")
     assert normalize(["12", "²"]) == normalize("12²")
     assert normalize(["5", "%"]) == ["5", r"\%"]
@@ -360,7 +360,7 @@ def test_tokens_are_taken_like_text() -> None:
         (r"\underset{x}{\lim}", r"\underset { x } { \lim }"),
     ],
 )
-def test_scripts_stay_as_typed_on_request(typed: str, as_typed: str) -> None:
+def test_scripts_keep_their_order_on_request(typed: str, as_typed: str) -> None:
     tokens = normalize(typed, reorder_scripts=False)
     assert " ".join(tokens) == as_typed
     assert normalize(tokens, reorder_scripts=False) == tokens
@@ -398,7 +398,7 @@ def test_scripts_stay_as_typed_on_request(typed: str, as_typed: str) -> None:
         ("√(x", "√", 1, 1, "never closed"),
     ],
 )
-def test_what_has_no_caption_form_is_named_with_its_place(
+def test_errors_name_token_number_and_column(
     typed: str, token: str, number: int, column: int, reason: str
 ) -> None:
     with pytest.raises(LatexError) as caught:
@@ -425,7 +425,7 @@ def test_caption_form_is_a_fixed_point(tokens: list[str]) -> None:
 
 
 @given(st.text(alphabet=r"\{}[]^_&%$'~ xyab12+-=.()|√²₁½αé≤fracsqtlimover", max_size=30))
-def test_any_text_is_either_turned_for_good_or_refused(text: str) -> None:
+def test_any_text_is_normalized_to_a_fixed_point_or_is_an_error(text: str) -> None:
     try:
         once = normalize(text)
     except LatexError:
@@ -434,7 +434,7 @@ def test_any_text_is_either_turned_for_good_or_refused(text: str) -> None:
     assert normalize(to_latex(once)) == once
 
 
-def test_depth_costs_no_recursion() -> None:
+def test_ten_thousand_levels_do_not_recurse() -> None:
     depth = 10_000
     scripts = normalize("x^{" * depth + "y" + "}" * depth)
     assert scripts == ["x", "^", "{"] * depth + ["y"] + ["}"] * depth
@@ -458,7 +458,7 @@ def test_depth_costs_no_recursion() -> None:
         ("5%", ""),
     ],
 )
-def test_work_grows_with_the_length_of_the_text(unit: str, closing: str) -> None:
+def test_work_is_linear_in_the_length_of_the_text(unit: str, closing: str) -> None:
     def work(size: int) -> int:
         text = unit * size + "2" + closing * size
         return lines_run(lambda: normalize(text))
@@ -467,14 +467,14 @@ def test_work_grows_with_the_length_of_the_text(unit: str, closing: str) -> None
 
 
 @pytest.mark.parametrize("split", ["train", "2014", "2016"])
-def test_crohme_captions_come_out_unchanged(crohme_zip: Path, split: str) -> None:
+def test_crohme_captions_are_unchanged(crohme_zip: Path, split: str) -> None:
     for name, tokens in _captions(crohme_zip, split).items():
         assert normalize(tokens) == tokens, name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "2014", "2016"])
-def test_the_texts_of_crohme_ink_become_its_captions(
+def test_annotations_of_crohme_ink_become_its_captions(
     crohme_zip: Path, crohme_ink_zip: Path, split: str
 ) -> None:
     captions = _captions(crohme_zip, split)

@@ -1,4 +1,4 @@
-"""Predictions are checked for syntax."""
+"""Syntax check."""
 
 import pytest
 from expressions import captions
@@ -63,7 +63,7 @@ def test_captions_are_valid(tokens: str) -> None:
         (r"\sqrt [ 2 & ] { x }", "&", 4),
     ],
 )
-def test_faults_are_named_with_their_place(tokens: str, token: str, number: int) -> None:
+def test_errors_name_the_token_and_its_number(tokens: str, token: str, number: int) -> None:
     assert not is_valid(tokens.split())
     with pytest.raises(LatexError) as caught:
         check(tokens.split())

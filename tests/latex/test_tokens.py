@@ -1,4 +1,4 @@
-"""Text is cut into tokens and put together again."""
+"""Text to tokens and back."""
 
 import pytest
 from expressions import captions
@@ -41,12 +41,12 @@ def test_commands_characters_and_environments_are_tokens(text: str, tokens: list
 
 
 @given(captions())
-def test_text_that_is_tokenised_already_comes_out_as_its_split(tokens: list[str]) -> None:
+def test_tokenizing_a_caption_splits_it_at_white_space(tokens: list[str]) -> None:
     assert tokenize(" ".join(tokens)) == tokens
 
 
 @given(captions())
-def test_tokens_survive_being_written_as_latex(tokens: list[str]) -> None:
+def test_to_latex_and_tokenize_are_inverse(tokens: list[str]) -> None:
     text = to_latex(tokens)
     assert tokenize(text) == tokens
     assert normalize(text) == tokens
@@ -70,11 +70,11 @@ def test_tokens_survive_being_written_as_latex(tokens: list[str]) -> None:
         ("", ""),
     ],
 )
-def test_a_space_stands_only_where_it_is_needed(tokens: str, text: str) -> None:
+def test_to_latex_adds_spaces_only_where_needed(tokens: str, text: str) -> None:
     assert to_latex(tokens.split()) == text
 
 
-def test_a_bracket_behind_a_line_break_stays_ink() -> None:
+def test_bracket_after_a_line_break_is_kept() -> None:
     tokens = [r"x", r"\\", r"[", r"2", r"]"]
     assert normalize(to_latex(tokens)) == tokens
 
@@ -86,7 +86,7 @@ def test_structure_tokens_have_no_ink() -> None:
 
 
 @given(st.text())
-def test_any_text_can_be_cut(text: str) -> None:
+def test_any_text_can_be_tokenized(text: str) -> None:
     tokens = tokenize(text)
     assert all(token.split() == [token] for token in tokens)
 
@@ -122,9 +122,7 @@ def test_captions_keep_environments_in_one_token(caption: str, tokens: list[str]
         (r"\end{cases} a \\ b", r"\begin{array}{l}\end{cases}a\\b\end{array}"),
     ],
 )
-def test_lines_outside_of_environments_get_one_so_that_latex_sets_them(
-    tokens: str, text: str
-) -> None:
+def test_lines_outside_of_environments_get_an_array(tokens: str, text: str) -> None:
     assert to_latex(in_lines(tokens.split())) == text
 
 
@@ -140,5 +138,5 @@ def test_lines_outside_of_environments_get_one_so_that_latex_sets_them(
         ("x", ()),
     ],
 )
-def test_some_environments_draw_a_fence(token: str, symbols: tuple[str, ...]) -> None:
+def test_fences_of_environments(token: str, symbols: tuple[str, ...]) -> None:
     assert fence_of(token) == symbols

@@ -1,4 +1,4 @@
-"""Texts drawn from a grammar."""
+"""Expressions sampled from a grammar."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ def grammar() -> Grammar:
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3, 4, 5])
-def test_the_nested_level_is_exactly_as_asked(grammar, level):
+def test_nested_level_is_exact(grammar, level):
     rng = np.random.default_rng(level)
     assert all(complexity(grammar.sample(rng, level=level)) == level for _ in range(50))
 
 
-def test_lines_are_as_many_as_asked_and_keep_the_level(grammar):
+def test_number_of_lines_is_exact(grammar):
     rng = np.random.default_rng(0)
     for lines in (2, 3, 4):
         tokens = grammar.sample(rng, level=2, lines=lines)
@@ -27,7 +27,7 @@ def test_lines_are_as_many_as_asked_and_keep_the_level(grammar):
         assert complexity(tokens) == 2
 
 
-def test_texts_are_valid_and_balanced(grammar):
+def test_expressions_are_valid_and_balanced(grammar):
     rng = np.random.default_rng(0)
     for _ in range(200):
         tokens = grammar.sample(rng)
@@ -43,7 +43,7 @@ def test_length_stays_within_bounds(grammar):
         assert 5 <= len(grammar.sample(rng, level=1, min_tokens=5, max_tokens=12)) <= 12
 
 
-def test_only_words_that_were_seen_or_are_allowed_are_used():
+def test_only_tokens_of_captions_and_vocabulary_are_sampled():
     captions = [tokenize("a + b ^ { 2 }"), tokenize("c _ { 1 } = 3"), tokenize("x ( y )")]
     words = {token for caption in captions for token in caption}
     rng = np.random.default_rng(0)
@@ -53,20 +53,20 @@ def test_only_words_that_were_seen_or_are_allowed_are_used():
     assert some <= words - {"(", ")", "x", "y"}
 
 
-def test_lines_need_no_word_that_was_never_seen():
+def test_lines_add_only_line_breaks():
     grammar = Grammar.fit([tokenize("a + b"), tokenize("c ^ { 2 }")])
     rng = np.random.default_rng(0)
     used = {token for _ in range(50) for token in grammar.sample(rng, lines=3)}
     assert used <= {"a", "b", "c", "+", "2", "^", "{", "}", "\\\\"}
 
 
-def test_most_texts_are_new(grammar):
+def test_most_expressions_are_new(grammar):
     rng = np.random.default_rng(0)
     made = {tuple(grammar.sample(rng, level=2)) for _ in range(100)}
     assert len(made) > 95
 
 
-def test_the_same_seed_draws_the_same(grammar):
+def test_same_seed_gives_the_same_expressions(grammar):
     def sample(seed):
         rng = np.random.default_rng(seed)
         return [grammar.sample(rng) for _ in range(10)]
@@ -74,14 +74,14 @@ def test_the_same_seed_draws_the_same(grammar):
     assert sample(1) == sample(1) != sample(2)
 
 
-def test_captions_that_cannot_be_read_are_left_out():
+def test_invalid_captions_are_left_out():
     broken = [tokenize("( x"), tokenize("y ^ {"), tokenize("{ z }")]
     grammar = Grammar.fit([*broken, tokenize("a + b")])
     rng = np.random.default_rng(0)
     assert {token for _ in range(30) for token in grammar.sample(rng)} <= {"a", "b", "+"}
 
 
-def test_what_cannot_be_drawn_is_told():
+def test_errors():
     with pytest.raises(DataError, match="no caption"):
         Grammar.fit([])
     with pytest.raises(DataError, match="only tokens of the vocabulary"):

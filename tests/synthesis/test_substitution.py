@@ -1,4 +1,4 @@
-"""New texts in the same layout."""
+"""Symbol substitution and subtree swap."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def check_whole(ink: AlignedInk) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(0, 10_000))
-def test_symbols_become_others_of_their_kind_everywhere_alike(seed: int) -> None:
+def test_symbols_are_substituted_consistently_within_their_kind(seed: int) -> None:
     substitution = SymbolSubstitution(SymbolBank.from_inks(CORPUS), substitution=1, each=1)
     ink = substitution(EXPRESSION, np.random.default_rng(seed))
     check_whole(ink)
@@ -47,7 +47,7 @@ def test_symbols_become_others_of_their_kind_everywhere_alike(seed: int) -> None
     assert ink.tokens != EXPRESSION.tokens
 
 
-def test_common_symbols_are_drawn_oftener_than_rare_ones_but_less_than_they_occur() -> None:
+def test_weights_grow_with_the_root_of_counts() -> None:
     bank = SymbolBank.from_inks([aligned("a"), aligned("b " * 16)])
     substitution = SymbolSubstitution(bank, substitution=1, each=1)
     drawn = [
@@ -56,7 +56,7 @@ def test_common_symbols_are_drawn_oftener_than_rare_ones_but_less_than_they_occu
     assert 2.5 < drawn.count("b") / drawn.count("a") < 6  # the root of 16, within chance
 
 
-def test_the_cases_of_a_letter_are_drawn_more_alike_than_other_symbols() -> None:
+def test_weights_of_the_two_cases_of_a_letter_are_closer() -> None:
     bank = SymbolBank.from_inks([aligned("C"), aligned("c " * 16)])
     substitution = SymbolSubstitution(bank, substitution=1, each=1)
     drawn = [
@@ -65,7 +65,7 @@ def test_the_cases_of_a_letter_are_drawn_more_alike_than_other_symbols() -> None
     assert 1.5 < drawn.count("c") / drawn.count("C") < 2.7  # the fourth root of 16, within chance
 
 
-def test_exponents_of_letters_become_primes_at_their_place() -> None:
+def test_exponents_of_letters_become_primes() -> None:
     bank = SymbolBank.from_inks([aligned("x ^ { \\prime }", "prime", "ann"), aligned("2")])
     substitution = SymbolSubstitution(bank, substitution=1, each=1)
     given = aligned("y ^ { 2 } + 3 ^ { 2 } + x ^ { 2 2 }", "given", "cat")
@@ -81,14 +81,14 @@ def test_exponents_of_letters_become_primes_at_their_place() -> None:
         assert np.ptp(prime[:, 1]) < np.ptp(old[:, 1])
 
 
-def test_no_letter_gets_the_exponent_one() -> None:
+def test_exponent_one_becomes_a_prime() -> None:
     bank = SymbolBank.from_inks([aligned("x ^ { \\prime }", "prime", "ann"), aligned("1 1 1 1")])
     substitution = SymbolSubstitution(bank, substitution=1, each=1)
     ink = substitution(aligned("y ^ { 2 } + 2", "given", "cat"), np.random.default_rng(0))
     assert ink.tokens[1:] == ("^", "{", "\\prime", "}", "+", "1")
 
 
-def test_new_ink_lies_where_the_old_lay() -> None:
+def test_new_ink_is_where_the_old_ink_was() -> None:
     substitution = SymbolSubstitution(SymbolBank.from_inks(CORPUS), substitution=1, each=1)
     ink = substitution(EXPRESSION, np.random.default_rng(0))
     for new, old in zip(ink.alignment, EXPRESSION.alignment, strict=True):
@@ -98,7 +98,7 @@ def test_new_ink_lies_where_the_old_lay() -> None:
             assert np.abs(centre - before).max() < 24
 
 
-def test_a_letter_that_hangs_low_is_set_on_the_baseline_of_the_one_it_replaces() -> None:
+def test_new_symbol_stands_on_the_baseline_of_the_old_one() -> None:
     bank = SymbolBank.from_inks([aligned("x x x x")])
     hanging = np.array([[0, 0], [10, 37]], np.float32)  # as tall as a `g` of x-height 20
     (fitted,) = fit_symbol(bank.samples("x")[0], "g", hanging)
@@ -106,21 +106,21 @@ def test_a_letter_that_hangs_low_is_set_on_the_baseline_of_the_one_it_replaces()
     assert fitted[:, 1].max() == pytest.approx(20, abs=1)
 
 
-def test_without_luck_nothing_is_substituted() -> None:
+def test_probability_zero_changes_nothing() -> None:
     substitution = SymbolSubstitution(
         SymbolBank.from_inks(CORPUS), GroupBank(CORPUS), substitution=0, subtree_swap=0
     )
     assert substitution(EXPRESSION, np.random.default_rng(0)) is EXPRESSION
 
 
-def test_the_same_seed_gives_the_same_text_and_strokes() -> None:
+def test_same_seed_gives_the_same_result() -> None:
     substitution = SymbolSubstitution.from_inks(CORPUS, substitution=1, subtree_swap=1)
     one, same = (substitution(EXPRESSION, np.random.default_rng(7)) for _ in range(2))
     assert one.tokens == same.tokens
     assert all((a == b).all() for a, b in zip(one.strokes, same.strokes, strict=True))
 
 
-def test_a_group_gives_way_to_one_of_the_same_role_and_about_its_extent() -> None:
+def test_subtree_swap_keeps_role_and_extent() -> None:
     substitution = SymbolSubstitution(None, GroupBank(CORPUS), subtree_swap=1)
     texts = set()
     for seed in range(30):
@@ -132,7 +132,7 @@ def test_a_group_gives_way_to_one_of_the_same_role_and_about_its_extent() -> Non
     assert texts <= changed, "n + 1 is far wider than 2"
 
 
-def test_groups_know_their_role() -> None:
+def test_roles_of_groups() -> None:
     text = "\\frac { x ^ { 2 } } { \\sqrt [ 3 ] { y _ { 1 } } }"
     tokens = text.split()
     roles = {" ".join(tokens[g.first + 1 : g.last]): g.role for g in find_groups(tokens)}
@@ -145,7 +145,7 @@ def test_groups_know_their_role() -> None:
     }
 
 
-def test_no_expression_grows_beyond_the_limit() -> None:
+def test_subtree_swap_respects_max_tokens() -> None:
     wide = [aligned("x ^ { 1 2 3 }"), aligned("x ^ { a + b }"), aligned("x ^ { y + z }")]
     substitution = SymbolSubstitution(
         None, GroupBank(wide), subtree_swap=1, max_tokens=len(wide[0].tokens)
@@ -154,12 +154,12 @@ def test_no_expression_grows_beyond_the_limit() -> None:
         assert len(substitution(wide[1], np.random.default_rng(seed)).tokens) <= len(wide[0].tokens)
 
 
-def test_a_chance_is_within_zero_and_one() -> None:
+def test_probability_outside_zero_to_one_is_an_error() -> None:
     with pytest.raises(PosformerError, match="subtree_swap 2"):
         SymbolSubstitution(None, None, subtree_swap=2)
 
 
-def test_parentheses_become_other_fences_in_pairs() -> None:
+def test_parentheses_become_other_delimiters_in_pairs() -> None:
     bank = SymbolBank.from_inks([*CORPUS, aligned("( [ | ] )", "fences", "ann")])
     substitution = SymbolSubstitution(bank, substitution=1, each=1)
     given = aligned("a ( b ) + ( c )", "given", "cat")
