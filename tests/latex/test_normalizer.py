@@ -391,7 +391,7 @@ def test_scripts_keep_their_order_on_request(typed: str, as_typed: str) -> None:
         (r"\begin{cases}x\end{matrix}", r"\end{matrix}", 3, 15, r"\end{cases} is awaited"),
         (r"\begin x", r"\begin", 1, 1, "is not known"),
         (r"a\over b\over c", r"\over", 4, 9, "second of its kind"),
-        ("x🙂", "🙂", 2, 2, "no character of mathematics"),
+        ("x🙂", "🙂", 2, 2, "not a mathematical character"),
         ("x + #1", "#", 3, 5, "no caption form"),
         ("x\\", "\\", 2, 2, "unfinished"),
         (r"\hspace{1cm", "{", 2, 8, "never closed"),

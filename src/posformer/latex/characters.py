@@ -68,7 +68,7 @@ _PERCENT = re.compile(r"\\.|%", re.DOTALL)
 
 
 def lexemes(source: str | Iterable[str]) -> list[Lexeme]:
-    """Cut text, or tokens, as people type them into lexemes of plain LaTeX.
+    """Split text, or tokens, as people type them into lexemes of plain LaTeX.
 
     Raises:
         LatexError: A character has no LaTeX; names it and its place.
@@ -85,7 +85,7 @@ def lexemes(source: str | Iterable[str]) -> list[Lexeme]:
 
 
 def _without_comments(text: str) -> str:
-    """Blank comments out, so that columns stay."""
+    """Replace comments by spaces, which keeps the columns."""
     pieces = []
     done = 0
     for match in _PERCENT.finditer(text):
@@ -99,7 +99,7 @@ def _without_comments(text: str) -> str:
 
 
 def _is_percent_sign(text: str, at: int, end_of_line: int) -> bool:
-    """Whether `%` was meant as the sign, as in `50%`, and not as the start of a comment."""
+    """Return whether `%` is the sign, as in `50%`, and not the start of a comment."""
     rest = text[at + 1 : end_of_line].strip()
     if not text[:at].rstrip()[-1:].isdecimal():
         return False
@@ -107,7 +107,7 @@ def _is_percent_sign(text: str, at: int, end_of_line: int) -> bool:
 
 
 class _Expander:
-    """Walks over raw lexemes and puts LaTeX in the place of what is no LaTeX."""
+    """Replaces lexemes that are not LaTeX by LaTeX."""
 
     def __init__(self, raw: list[Lexeme]) -> None:
         self.raw = raw
@@ -126,7 +126,7 @@ class _Expander:
                 yield Lexeme(part.token, lexeme.number, lexeme.column)
 
     def _latex(self) -> str:
-        """The LaTeX of the next characters, which are stepped over."""
+        """Consume the next characters and return their LaTeX."""
         lexeme = self.raw[self.at]
         token = lexeme.token
         if token in _ROOTS:
@@ -154,7 +154,7 @@ class _Expander:
         return "}" if closes_root else token
 
     def _root(self) -> str:
-        """`√2`, `√12`, `√(a + b)`: a number or a parenthesis is the radicand as a whole."""
+        """Read a root: a whole number or parenthesis is the radicand of `√12` and `√(a + b)`."""
         command = _ROOTS[self.raw[self.at].token]
         self.at += 1
         if self.at < len(self.raw) and self.raw[self.at].token == "(":
@@ -167,7 +167,7 @@ class _Expander:
         return f"{command}{{{radicand}}}" if radicand else command
 
     def _run(self, belongs: Callable[[str], bool], limit: int | None = None) -> int:
-        """How many of the next lexemes belong together and were typed without a space."""
+        """Count the next lexemes that belong together and were typed without a space."""
         column = self.raw[self.at].column if self.at < len(self.raw) else None
         if column is None:
             return 0
@@ -217,7 +217,7 @@ def _with_mark(latex: str, mark: Lexeme) -> str:
 
 
 def _latex_of(lexeme: Lexeme) -> str:
-    """The LaTeX of a token by itself."""
+    """Return the LaTeX of a single token."""
     token = lexeme.token
     if token in NAMED:
         return NAMED[token]
@@ -270,5 +270,5 @@ def _styled(character: str, plain: str) -> str:
 
 def _no_latex(lexeme: Lexeme) -> LatexError:
     name = unicodedata.name(lexeme.token, f"U+{ord(lexeme.token):04X}")
-    reason = f"is no character of mathematics ({name})"
+    reason = f"is not a mathematical character ({name})"
     return LatexError(reason, lexeme.token, lexeme.number, lexeme.column)

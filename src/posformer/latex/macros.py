@@ -1,4 +1,4 @@
-r"""What people type beside caption form: other spellings, macros, spacing, environments.
+r"""LaTeX that captions do not use: other spellings, macros, spacing, environments.
 
 Caption form has one spelling for each symbol, chosen by its ink: `\le` and `\leqslant` are `\leq`,
 `\to` and `\longrightarrow` are `\rightarrow`. The symbols of caption form are in `symbols.py`.
@@ -70,7 +70,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 """Other spellings, with the tokens they become."""
 
 NEGATED = _pairs(_NEGATED)
-r"""What `\not` makes of the symbol behind it."""
+r"""The tokens for `\not` and a symbol."""
 
 INKLESS = _commands(
     ", : ; ! > / - ( ) [ ]"
@@ -82,7 +82,7 @@ INKLESS = _commands(
     " strut mathstrut nonumber notag hline centering protect boldmath"
     " unboldmath break nolinebreak bigskip medskip smallskip vfill"
 ) | {"~", "$", "\\"}
-"""Spacing, sizes, fonts switched on and math marks: dropped."""
+"""Spacing, sizes, font switches and math delimiters, which are dropped."""
 
 SIZED = _commands(
     "middle big Big bigg Bigg bigl bigr bigm Bigl Bigr Bigm biggl biggr biggm Biggl Biggr Biggm"
@@ -123,7 +123,7 @@ MACROS: dict[str, tuple[str, ...]] = {
     **_macros("substack matrix", r"\begin{matrix} #1 \end{matrix}"),
     **_macros("pmatrix cases", r"\begin{NAME} #1 \end{NAME}"),
 }
-"""Commands that captions do not have, and what becomes of them: `#1`, `#2` are the arguments."""
+"""Commands with arguments that captions do not use, and their replacement with `#1`, `#2`."""
 
 TYPED_SIGNATURES: Mapping[str, tuple[str, str]] = {
     **{token: signature for token, signature in SIGNATURES.items() if signature[0]},
@@ -139,7 +139,7 @@ INFIX: dict[str, tuple[str, ...]] = {
     r"\brack": ("[", *_STACKED.split(), "]"),
     r"\brace": (r"\{", *_STACKED.split(), r"\}"),
 }
-"""Commands that stand between their two arguments, and what becomes of them."""
+"""Commands between their two arguments, and their replacement."""
 
 _MATRICES = ("matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix")
 

@@ -1,4 +1,4 @@
-"""The normalizer: LaTeX as people type it, turned into caption form.
+"""The normalizer, which turns LaTeX as people type it into caption form.
 
 Lexemes are expanded first: other spellings are replaced, and what has no ink is dropped. The
 expression tree of the result gives the structure. Its rows, inner before outer, become units,
@@ -37,7 +37,7 @@ _STACKING = {r"\overset": "^", r"\underset": "_"}
 _DELIMITERS = {".": (), "<": (r"\langle",), ">": (r"\rangle",)}
 _FUNCTIONS = tokens_of("function", "limit")
 _LIMIT_OPERATORS = tokens_of("big", "limit")
-_TYPED = frozenset((*MACROS, *INFIX, "'", r"\right", r"\of"))  # the writer knows them
+_TYPED = frozenset((*MACROS, *INFIX, "'", r"\right", r"\of"))  # handled by the writer
 _OPENERS = ("{", r"\left")
 
 
@@ -105,7 +105,7 @@ class _Expander:
         self.lexemes.append(lexeme)
 
     def _drops(self, lexeme: Lexeme) -> bool:
-        """Step over what has no ink, if the lexeme is such."""
+        """Return whether the lexeme has no ink; consume what belongs to it."""
         token = lexeme.token
         if token in DISCARDED:
             for _ in range(DISCARDED[token]):
@@ -143,7 +143,7 @@ class _Expander:
             self.at += 1
 
     def _skip_group(self) -> None:
-        """Step over a group, or a single token, whatever is in it."""
+        """Skip a group with its content, or a single token."""
         self._skip("*")
         if self._next() == "[":
             self._skip_until("]")
@@ -178,7 +178,7 @@ class _Expander:
     def _skip_line_distance(self, line_break: Lexeme) -> None:
         if line_break.token != _LINE_BREAK or line_break.column is None or self._next() != "[":
             return
-        # A bracket that was typed apart is ink.
+        # A bracket after a space is ink.
         if self.typed[self.at].column == line_break.column + len(_LINE_BREAK):
             self._skip_until("]")
 
@@ -189,16 +189,16 @@ Part = Union[str, "_Unit", Units]
 
 @dataclass(eq=False)
 class _Unit:
-    """Something scripts can hang on: a symbol, a fraction, a group."""
+    """Something that can have scripts: a symbol, a fraction, a group."""
 
     body: list[Part]
-    token: str = ""  # the symbol, when the unit is one
+    token: str = ""  # the symbol, if the unit is one
     scripts: dict[str, Units] = field(default_factory=dict)
     limits: bool = False
-    only_primes: bool = False  # the superscript is primes, which another one may join
+    only_primes: bool = False  # the superscript consists of primes; another one may be added
 
     def parts(self, caption_order: bool) -> Iterator[Part]:
-        """What the unit is written as."""
+        """Yield the parts that the unit is written as."""
         yield from self.body
         if not self.scripts:
             return
@@ -264,7 +264,7 @@ class _Writer:
         return units
 
     def _require_argument(self, row: Row) -> None:
-        """Fail if the argument of a command is something that cannot be one."""
+        """Raise an error if the argument of a command cannot be an argument."""
         if row.start >= 0 or row.owner is None or not row.nodes:
             return
         node = row.nodes[0]
@@ -323,7 +323,7 @@ class _Writer:
             raise self._error(operator.index, reason)
 
     def _command(self, node: Node) -> _Unit | Units:
-        """What a command becomes."""
+        """Return the units of a command."""
         arguments = [self.units[row.number] for row in node.arguments]
         if template := MACROS.get(node.token):
             slots = {f"#{number}": units for number, units in enumerate(arguments, start=1)}
@@ -369,7 +369,7 @@ def _unknown(lexeme: Lexeme) -> LatexError:
 
 
 def _run_together(token: str) -> tuple[str, ...]:
-    r"""The parts of `\ltN`: ink files escape `<` without a space behind it."""
+    r"""Return the parts of `\ltN`: ink files escape `<` without a space after it."""
     if token[:3] in (r"\lt", r"\gt") and token not in SYMBOLS:
         return (*SYNONYMS[token[:3]], *token[3:])
     return ()
@@ -392,7 +392,7 @@ def _environment(token: str, units: Units) -> _Unit | Units:
 def _filled(template: tuple[str, ...], slots: dict[str, Units]) -> _Unit:
     last = slots.get(template[-2]) if template[-1].startswith(r"\end{") else None
     while last and last[-1].token == _LINE_BREAK:
-        last.pop()  # a line break that no line follows
+        last.pop()  # a line break at the end
     return _Unit([slots.get(part, part) for part in template])
 
 
@@ -404,7 +404,7 @@ def _spliced(template: tuple[str, ...], slots: dict[str, Units]) -> Units:
 
 
 def _function(letters: Units) -> Units:
-    r"""The function that upright letters spell: `\mathrm{sin}` is `\sin`."""
+    r"""Return the function that upright letters spell: `\mathrm{sin}` is `\sin`."""
     if any(unit.scripts or len(unit.token) != 1 for unit in letters):
         return letters
     name = "\\" + "".join(unit.token for unit in letters)
@@ -438,7 +438,7 @@ def _set_limits(line: _Line) -> None:
 
 
 def _settle(line: _Line) -> None:
-    """Let the units of a bare group join the row: braces have no ink."""
+    """Add the units of a bare group to the line: braces have no ink."""
     group, line.group = line.group, None
     if not group:
         return
@@ -452,7 +452,7 @@ def _settle(line: _Line) -> None:
 
 
 def _settle_scripts(line: _Line, group: Units) -> None:
-    """Give the scripts that a group begins with to the unit before it, or a base of their own."""
+    """Move the scripts that a group begins with to the unit before it, or to an empty base."""
     if not line.units or line.units[-1].token in SEPARATORS:
         return
     if line.units[-1].scripts:
@@ -462,7 +462,7 @@ def _settle_scripts(line: _Line, group: Units) -> None:
 
 
 def _settle_as_base(line: _Line, kind: str) -> None:
-    """Settle a bare group that gets a script; it keeps its braces where they tell two apart."""
+    """Settle a bare group that gets a script; keep its braces if they separate two scripts."""
     group = line.group
     previous = group or line.units
     taken = previous[-1].scripts if previous else {}
@@ -472,7 +472,7 @@ def _settle_as_base(line: _Line, kind: str) -> None:
 
 
 def _base(line: _Line) -> _Unit:
-    """The unit that a script hangs on; an empty one where there is none."""
+    """Return the unit that the next script belongs to; add an empty one if there is none."""
     _settle(line)
     if not line.units or line.units[-1].token in SEPARATORS:
         line.units.append(_Unit([]))
@@ -480,7 +480,7 @@ def _base(line: _Line) -> _Unit:
 
 
 def _is_prime_alone(row: Row, line: _Line) -> bool:
-    r"""Whether a prime stands by itself, as in `f^{'}`, and so needs no superscript of its own."""
+    r"""Return whether a prime is in a superscript already, as in `f^{'}`."""
     if row.owner is None or row.owner.token != "^" or line.group is not None:
         return False
     return not line.units or (line.units[-1].token == _PRIME and not line.units[-1].scripts)

@@ -1,4 +1,4 @@
-"""Whether a sequence of tokens is LaTeX that renders."""
+"""Syntax check of tokens."""
 
 from collections.abc import Sequence
 

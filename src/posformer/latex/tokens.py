@@ -1,4 +1,4 @@
-"""Tokens: LaTeX text cut into its smallest parts, and put together again."""
+"""LaTeX text to tokens and back."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,15 +23,15 @@ _ESCAPED = {"%": r"\%", "#": r"\#", "$": r"\$"}
 
 @dataclass(frozen=True)
 class Lexeme:
-    """A token and where it was typed."""
+    """A token and its position in the text."""
 
     token: str
     number: int  # 1-based, among the tokens of its text
-    column: int | None  # 1-based, in the text; None when there was no text
+    column: int | None  # 1-based, in the text; None if there was no text
 
 
 def scan(text: str) -> Iterator[Lexeme]:
-    """Cut a text into tokens that know their place."""
+    """Split a text into tokens with their positions."""
     for number, match in enumerate(_TOKEN.finditer(text), start=1):
         token = match[0]
         if match["side"]:
@@ -40,7 +40,7 @@ def scan(text: str) -> Iterator[Lexeme]:
 
 
 def tokenize(text: str) -> list[str]:
-    r"""Cut LaTeX text into raw tokens: commands, single characters, `\begin{…}`, `\end{…}`.
+    r"""Split LaTeX text into raw tokens: commands, single characters, `\begin{…}`, `\end{…}`.
 
     White space separates and is dropped. Text that is tokenised already, as captions are, comes
     out as its white-space split.
@@ -49,7 +49,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def split_caption(text: str) -> tuple[str, ...]:
-    r"""The tokens of a caption: its white-space split, with `\begin { cases }` as one token."""
+    r"""Split a caption at white space, with `\begin { cases }` as one token."""
     return tuple(_APART.sub(r"\\\1{\2}", text).split())
 
 
@@ -87,7 +87,7 @@ def to_latex(tokens: Sequence[str]) -> str:
         if token[:1].isalpha() and _COMMAND_WORD.fullmatch(previous):
             pieces.append(" ")
         elif previous == r"\\" and token in ("[", "*"):
-            pieces.append("{}")  # else TeX would read a length or a starred line break
+            pieces.append("{}")  # otherwise TeX reads a length or a starred line break
         elif token == previous == ".":
             pieces.append(" ")  # three full stops typed together are an ellipsis
         pieces.append(_ESCAPED.get(token, token))

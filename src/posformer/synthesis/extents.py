@@ -1,7 +1,7 @@
-"""Where each symbol stands in its row: how far it reaches above and below the baseline.
+"""The vertical extent of symbols, and the baseline and x-height of rows.
 
-The unit is the x-height of the row, so `x` reaches from 0 to 1. Symbols that grow with what they
-enclose or sum over say nothing about the size of a row. The numbers are in the symbol table.
+The unit is the x-height of the row, so `x` reaches from 0 to 1. Extents are in the symbol table.
+Symbols that grow with their content say nothing about the size of a row.
 """
 
 from __future__ import annotations
