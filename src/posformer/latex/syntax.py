@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from posformer.errors import LatexError
 from posformer.latex.symbols import tokens_of
-from posformer.latex.tree import SEPARATORS, Node, parse
+from posformer.latex.tree import SEPARATORS, Node, Row, parse
 
 _LIMITS = r"\limits"
 _OPERATORS = tokens_of("big", "limit", "function")
+_SUSPECTS = frozenset((*SEPARATORS, _LIMITS, ""))  # the empty token is a missing base
 
 
 def is_valid(tokens: Sequence[str]) -> bool:
@@ -29,27 +30,31 @@ def check(tokens: Sequence[str]) -> None:
     Raises:
         LatexError: Names the token at fault and its number.
     """
+    has_limits = _LIMITS in tokens
     for row in parse(tokens).rows:
-        previous = None
-        in_group = row.start >= 0 and tokens[row.start] in ("{", "[")
-        for node in row.nodes:
-            if node.arguments or node.scripts or node.limits >= 0 or node.token == _LIMITS:
-                _check_node(node, previous)
-            elif in_group and node.token in SEPARATORS:
-                raise _error(node, "stands in a group, where no line or cell can end")
-            previous = node
+        if row.start < 0 and row.owner is not None:
+            raise _error(row.owner, "has too few groups")
+        for number, node in enumerate(row.nodes):
+            if node.token in _SUSPECTS:
+                _check_suspect(node, row, number, tokens)
+            elif has_limits and node.limits >= 0:
+                _check_limits(node.limits, node)
 
 
-def _check_node(node: Node, previous: Node | None) -> None:
-    limits = node.index if node.token == _LIMITS else node.limits
-    if limits >= 0 and not (node.scripts and node.token in _OPERATORS):
-        reason = "does not stand between an operator and a script"
-        raise LatexError(reason, _LIMITS, limits + 1)
-    if node.index < 0 and previous is not None and previous.token not in SEPARATORS:
+def _check_suspect(node: Node, row: Row, number: int, tokens: Sequence[str]) -> None:
+    if node.token == _LIMITS:
+        _check_limits(node.index, node)
+    elif node.token in SEPARATORS:
+        if row.start >= 0 and tokens[row.start] in ("{", "["):
+            raise _error(node, "stands in a group, where no line or cell can end")
+    elif number and row.nodes[number - 1].token not in SEPARATORS:
         raise _error(node.scripts[0], "is the second script of its kind on a base")
-    for owner in (node, *node.scripts):
-        if any(row.start < 0 for row in owner.arguments):
-            raise _error(owner, "has too few groups")
+
+
+def _check_limits(index: int, node: Node) -> None:
+    if not node.scripts or node.token not in _OPERATORS:
+        reason = "does not stand between an operator and a script"
+        raise LatexError(reason, _LIMITS, index + 1)
 
 
 def _error(node: Node, reason: str) -> LatexError:

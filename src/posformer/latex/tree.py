@@ -6,7 +6,7 @@ scripts. Nodes know the index of their token, so that ink stays tied to tokens. 
 time and memory are linear in the number of tokens, at any depth.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
@@ -164,18 +164,6 @@ def walk(nodes: Sequence[Node]) -> Iterator[Node]:
         stack += reversed([inner for row in node.rows for inner in row.nodes])
 
 
-class _Call:
-    """A command that waits for arguments."""
-
-    __slots__ = ("node", "option", "outer", "waiting")
-
-    def __init__(self, node: Node, outer: Row, waiting: str, option: str) -> None:
-        self.node = node
-        self.outer = outer  # the row of the command
-        self.waiting = waiting  # the positions of the arguments to come
-        self.option = option  # the position of the optional argument, if it may still come
-
-
 def parse(
     tokens: Sequence[str],
     *,
@@ -229,20 +217,20 @@ class _Parser:
         self.row = Row(0, -1, None, "")
         self.rows = [self.row]
         self.row_of = [0] * len(tokens)
-        self.stack: list[Row | _Call] = []
+        self.stack: list[Row | Node] = []
         self.closers: list[str] = []  # of the open rows on the stack
-        self.awaited: dict[str, int] = {}  # the same, counted
-        self.call: _Call | None = None  # the command on top of the stack, which waits
+        self.awaited: Counter[str] | None = Counter() if lenient else None  # the same, counted
+        self.command: Node | None = None  # on top of the stack, if it waits for an argument
 
     def parse(self) -> Tree:
-        row_of, row, call = self.row_of, self.row, None
+        row_of, row, command = self.row_of, self.row, None
         for index, token in enumerate(self.tokens):
-            if call is None and token in _PLAIN:  # most tokens take this short way
+            if command is None and token in _PLAIN:  # most tokens take this short way
                 row.nodes.append(Node(token, index))
                 row_of[index] = row.number
             else:
                 self._read(index, token)
-                row, call = self.row, self.call
+                row, command = self.row, self.command
         self._require_arguments()
         if self.stack and not self.lenient:
             raise self._error("is never closed", self.row.start)
@@ -252,49 +240,49 @@ class _Parser:
         return Tree(self.tokens, self.rows, row_of)
 
     def _read(self, index: int, token: str) -> None:
-        if self.closers and token == self.closers[-1]:
+        command = self.command
+        if command is not None and token == "{":
+            position = self.signatures[command.token][0][len(command.arguments)]
+            command.arguments = (*command.arguments, self._open(index, "}", command, position))
+        elif self.closers and token == self.closers[-1]:
             self._close(index)
         elif token in _CLOSING or token[:5] == "\\end{":
             self._close_early(index, token)
         elif token in SEPARATORS:
             self._require_arguments()
             self._add(Node(token, index))
-        elif self.call is not None:
-            self._read_argument(index, token, self.call)
+        elif command is not None:
+            self._read_argument(index, token, command)
         else:
             self._place(index, token)
 
-    def _read_argument(self, index: int, token: str, call: _Call) -> None:
-        if token == "[" and call.option:
-            call.node.option = self._open(index, "]", call.node, call.option)
-            call.option = ""
+    def _read_argument(self, index: int, token: str, command: Node) -> None:
+        """Read an argument without braces, or the start of an optional one."""
+        positions, option = self.signatures[command.token]
+        if token == "[" and option and not command.arguments and command.option is None:
+            command.option = self._open(index, "]", command, option)
             return
-        position, call.waiting, call.option = call.waiting[0], call.waiting[1:], ""
-        if token == "{":
-            row = self._open(index, "}", call.node, position)
-            call.node.arguments = (*call.node.arguments, row)
-            return
-        self.row = self._new_row(call.node, position)
-        call.node.arguments = (*call.node.arguments, self.row)
-        self.call = None
+        self.row = self._new_row(command, positions[len(command.arguments)])
+        command.arguments = (*command.arguments, self.row)
+        self.command = None
         self._place(index, token)
-        self._leave_served()
+        if self.command is None and self.row.owner is command:
+            self._leave_served()
 
     def _place(self, index: int, token: str) -> None:
         """Read a token as a node of the current row."""
-        nodes = self.row.nodes
+        node = Node(token, index)
         if token in _SCRIPTS:
-            self._place_script(Node(token, index))
-        elif token in _CLOSERS or token.startswith("\\begin{"):
-            self._place_group(Node(token, index))
-        elif token == "\\limits" and nodes and _takes_limits(nodes[-1]):
-            nodes[-1].limits = index
+            self._place_script(node)
+        elif token in _CLOSERS or token[:7] == "\\begin{":
+            self._place_group(node)
+        elif token == "\\limits" and self.row.nodes and _takes_limits(self.row.nodes[-1]):
+            self.row.nodes[-1].limits = index
             self.row_of[index] = self.row.number
         else:
-            node = Node(token, index)
             self._add(node)
             if token in self.signatures:
-                self._expect_arguments(node)
+                self._await_arguments(node)
 
     def _place_group(self, node: Node) -> None:
         index = node.index
@@ -307,8 +295,8 @@ class _Parser:
         closer = _CLOSERS.get(node.token) or "\\end" + node.token[len("\\begin") :]
         self.row.nodes.append(node)
         if node.token == "\\root":
-            call = self._expect_arguments(node)
-            node.option, call.option = self._open(index, closer, node, call.option), ""
+            self._await_arguments(node)
+            node.option = self._open(index, closer, node, self.signatures[node.token][1])
         else:
             node.arguments = (self._open(index, closer, node, "."),)
 
@@ -320,17 +308,15 @@ class _Parser:
             nodes.append(base)
         base.scripts = (*base.scripts, script)
         self.row_of[script.index] = self.row.number
-        self._expect_arguments(script)
+        self._await_arguments(script)
 
     def _add(self, node: Node) -> None:
         self.row.nodes.append(node)
         self.row_of[node.index] = self.row.number
 
-    def _expect_arguments(self, node: Node) -> _Call:
-        call = _Call(node, self.row, *self.signatures[node.token])
-        self.stack.append(call)
-        self.call = call
-        return call
+    def _await_arguments(self, command: Node) -> None:
+        self.stack.append(command)
+        self.command = command
 
     def _new_row(self, owner: Node, position: str) -> Row:
         row = Row(len(self.rows), self.row.number, owner, "" if position == "." else position)
@@ -343,12 +329,13 @@ class _Parser:
         self.row_of[index] = row.number
         self.stack.append(row)
         self.closers.append(closer)
-        self.awaited[closer] = self.awaited.get(closer, 0) + 1
-        self.row, self.call = row, None
+        if self.awaited is not None:
+            self.awaited[closer] += 1
+        self.row, self.command = row, None
         return row
 
     def _close(self, index: int) -> None:
-        if self.call is not None:
+        if self.command is not None:
             self._require_arguments()
         self.row.end = index
         self.row_of[index] = self.row.number
@@ -357,10 +344,10 @@ class _Parser:
     def _close_early(self, index: int, token: str) -> None:
         """Read a token that does not close the innermost row."""
         self._require_arguments()
-        if not self.lenient:
+        if self.awaited is None:
             awaited = f", {self.closers[-1]} is awaited" if self.closers else ""
             raise self._error(f"closes nothing{awaited}", index)
-        if not self.awaited.get(token):
+        if not self.awaited[token]:
             self._add(Node(token, index))
             return
         while self.closers[-1] != token:
@@ -370,30 +357,32 @@ class _Parser:
 
     def _leave_row(self) -> None:
         self.stack.pop()
-        self.awaited[self.closers.pop()] -= 1
+        closer = self.closers.pop()
+        if self.awaited is not None:
+            self.awaited[closer] -= 1
         self.row = self.rows[self.row.parent]
         self._leave_served()
 
     def _leave_served(self) -> None:
         """Leave the commands that have all their arguments."""
         stack = self.stack
-        while stack and isinstance(call := stack[-1], _Call):
-            self.row = call.outer
-            if call.waiting:
-                self.call = call
+        while stack and isinstance(command := stack[-1], Node):
+            if self.row.owner is command:  # an argument without braces
+                self.row = self.rows[self.row.parent]
+            if len(command.arguments) < len(self.signatures[command.token][0]):
+                self.command = command
                 return
             stack.pop()
-        self.call = None
+        self.command = None
 
     def _require_arguments(self) -> None:
-        """Fail if a command still waits for arguments; if lenient, add empty ones."""
-        while (call := self.call) is not None:
+        """Raise an error if a command still waits for arguments; if lenient, add empty ones."""
+        while (command := self.command) is not None:
             if not self.lenient:
-                raise self._error("has too few arguments", call.node.index)
-            self.row = call.outer
-            missing = [self._new_row(call.node, position) for position in call.waiting]
-            call.node.arguments = (*call.node.arguments, *missing)
-            call.waiting = ""
+                raise self._error("has too few arguments", command.index)
+            positions = self.signatures[command.token][0][len(command.arguments) :]
+            missing = [self._new_row(command, position) for position in positions]
+            command.arguments = (*command.arguments, *missing)
             self._leave_served()
 
     def _error(self, reason: str, index: int) -> LatexError:
