@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,6 @@ from posformer.runtime.calibration import Calibration, confidences
 from posformer.runtime.decoding import decode_images
 from posformer.runtime.engine import Engine, Runtime, load_runtime
 from posformer.search import DecodingOptions, Hypothesis
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from posformer.search.decoding_options import DecodingKeywords
 
 __all__ = ["Alternative", "Recognition", "Recognizer", "Source", "Strokes", "is_inkml", "prepare"]
 
@@ -140,10 +135,7 @@ class Recognizer:
         return cls(load_runtime(path, engine, threads))
 
     def recognize(
-        self,
-        source: Source,
-        options: DecodingOptions | None = None,
-        **overrides: Unpack[DecodingKeywords],
+        self, source: Source, options: DecodingOptions | None = None, **overrides: Any
     ) -> Recognition:
         """Recognize one image or one set of strokes.
 
@@ -162,10 +154,7 @@ class Recognizer:
         return next(self.recognize_many([source], options, **overrides))
 
     def recognize_strokes(
-        self,
-        strokes: Strokes,
-        options: DecodingOptions | None = None,
-        **overrides: Unpack[DecodingKeywords],
+        self, strokes: Strokes, options: DecodingOptions | None = None, **overrides: Any
     ) -> Recognition:
         """Recognize pen strokes; see `recognize`.
 
@@ -178,10 +167,7 @@ class Recognizer:
         return self.recognize(strokes, options, **overrides)
 
     def recognize_many(
-        self,
-        sources: Iterable[Source],
-        options: DecodingOptions | None = None,
-        **overrides: Unpack[DecodingKeywords],
+        self, sources: Iterable[Source], options: DecodingOptions | None = None, **overrides: Any
     ) -> Iterator[Recognition]:
         """Recognize any number of sources lazily, in order; see `recognize`.
 
@@ -197,7 +183,7 @@ class Recognizer:
         self,
         sources: Iterable[Source | PosformerError],
         options: DecodingOptions | None = None,
-        **overrides: Unpack[DecodingKeywords],
+        **overrides: Any,
     ) -> Iterator[Recognition | PosformerError]:
         """Like `recognize_many`, but yield the error of a source that cannot be read.
 

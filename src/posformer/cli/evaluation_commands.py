@@ -5,30 +5,13 @@ from typing import Annotated
 
 import typer
 
-from posformer.cli.shared_options import (
-    DEFAULT_BEAM,
-    DEFAULT_SCALES,
-    PAPER_BEAM,
-    BeamOption,
-    DataOption,
-    EngineChoice,
-    EngineOption,
-    GreedyOption,
-    LeaveOutOption,
-    LimitOption,
-    ModelOption,
-    ScalesOption,
-    SplitOption,
-    ThreadsOption,
-)
-
-__all__ = ["calibrate", "compare", "evaluate"]
+from posformer.cli import shared_options as shared
 
 
 def evaluate(
-    data: DataOption = None,
-    split: SplitOption = None,
-    model: ModelOption = None,
+    data: shared.DataOption = None,
+    split: shared.SplitOption = None,
+    model: shared.ModelOption = None,
     earlier: Annotated[
         Path | None,
         typer.Option("--from", metavar="FILE", help="Predictions to score instead of a model's."),
@@ -52,16 +35,16 @@ def evaluate(
     label_graphs: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of symLG files to write, for LgEval.")
     ] = None,
-    leave_out: LeaveOutOption = None,
-    limit: LimitOption = None,
-    beam: BeamOption = PAPER_BEAM,
-    scales: ScalesOption = 1,
-    greedy: GreedyOption = False,
+    leave_out: shared.LeaveOutOption = None,
+    limit: shared.LimitOption = None,
+    beam: shared.BeamOption = shared.PAPER_BEAM,
+    scales: shared.ScalesOption = 1,
+    greedy: shared.GreedyOption = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the tables in Markdown.")
     ] = False,
-    engine: EngineOption = EngineChoice.AUTO,
-    threads: ThreadsOption = None,
+    engine: shared.EngineOption = shared.EngineChoice.AUTO,
+    threads: shared.ThreadsOption = None,
 ) -> None:
     """Evaluate a model on a dataset: ExpRate, ExpRate with up to 3 errors, CER."""
     from rich.console import Console
@@ -115,9 +98,9 @@ def compare(
             help="Configs, finished runs or model folders; settings to override in all configs.",
         ),
     ],
-    data: DataOption = None,
-    split: SplitOption = None,
-    leave_out: LeaveOutOption = None,
+    data: shared.DataOption = None,
+    split: shared.SplitOption = None,
+    leave_out: shared.LeaveOutOption = None,
     seeds: Annotated[int, typer.Option(min=1, help="Training runs per config.")] = 1,
     minutes: Annotated[
         float | None, typer.Option(help="CPU minutes per training run (default: as configured).")
@@ -132,9 +115,9 @@ def compare(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of the runs and the table.")
     ] = Path("runs/compare"),
-    limit: LimitOption = None,
-    beam: BeamOption = PAPER_BEAM,
-    greedy: GreedyOption = False,
+    limit: shared.LimitOption = None,
+    beam: shared.BeamOption = shared.PAPER_BEAM,
+    greedy: shared.GreedyOption = False,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
 ) -> None:
     """Train several configs at an equal budget and print a table; resumes where it stopped."""
@@ -184,14 +167,14 @@ def calibrate(
     split: Annotated[
         str, typer.Option("--split", help="Split to fit on: validation data, never a test set.")
     ],
-    leave_out: LeaveOutOption = None,
-    limit: LimitOption = None,
-    beam: BeamOption = DEFAULT_BEAM,
-    scales: ScalesOption = DEFAULT_SCALES,
+    leave_out: shared.LeaveOutOption = None,
+    limit: shared.LimitOption = None,
+    beam: shared.BeamOption = shared.DEFAULT_BEAM,
+    scales: shared.ScalesOption = shared.DEFAULT_SCALES,
     curve: Annotated[
         Path | None, typer.Option(help="Plot of the reliability curve to write: .svg or .png.")
     ] = None,
-    threads: ThreadsOption = None,
+    threads: shared.ThreadsOption = None,
 ) -> None:
     """Calibrate the confidence of a model and store the result in its folder."""
     from posformer.evaluation.predict import open_set

@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from posformer.cli.shared_options import DEFAULT_BEAM, BeamOption, ModelOption, ThreadsOption
-
-__all__ = ["explain"]
+from posformer.cli import shared_options as shared
 
 
 class DirectionChoice(str, Enum):
@@ -21,7 +19,7 @@ class DirectionChoice(str, Enum):
 def explain(
     image: Annotated[Path, typer.Argument(help="Image of a formula, or InkML file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")],
-    model: ModelOption = None,
+    model: shared.ModelOption = None,
     against: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Another model to show side by side.")
     ] = None,
@@ -31,8 +29,8 @@ def explain(
     direction: Annotated[
         DirectionChoice, typer.Option(help="Decoding direction.")
     ] = DirectionChoice.FORWARD,
-    beam: BeamOption = DEFAULT_BEAM,
-    threads: ThreadsOption = None,
+    beam: shared.BeamOption = shared.DEFAULT_BEAM,
+    threads: shared.ThreadsOption = None,
 ) -> None:
     """Show the attention of a model for each symbol, before and after refinement."""
     from posformer.explain import explain as write_explanation

@@ -9,8 +9,6 @@ import typer
 
 from posformer.errors import LatexError
 
-__all__ = ["forest"]
-
 
 class ForestFormat(str, Enum):
     """Output formats of `posformer forest`."""

@@ -5,9 +5,7 @@ from typing import Annotated
 
 import typer
 
-from posformer.cli.shared_options import HalfOption, ModelOption, OutputModelArgument
-
-__all__ = ["export", "import_checkpoint", "info", "train"]
+from posformer.cli import shared_options as shared
 
 
 def train(
@@ -39,8 +37,8 @@ def export(
     source: Annotated[
         Path, typer.Argument(metavar="CHECKPOINT", help="Training checkpoint or model folder.")
     ],
-    output: OutputModelArgument,
-    half: HalfOption = False,
+    output: shared.OutputModelArgument,
+    half: shared.HalfOption = False,
     card: Annotated[
         Path | None, typer.Option(help="Model card (Markdown) to include as README.md.")
     ] = None,
@@ -72,12 +70,12 @@ def import_checkpoint(
     checkpoint: Annotated[
         Path, typer.Argument(help="Checkpoint published by the authors of PosFormer or CoMER.")
     ],
-    output: OutputModelArgument,
+    output: shared.OutputModelArgument,
     vocabulary: Annotated[
         Path | None,
         typer.Option(help="Vocabulary, one token per line (default: the bundled model's)."),
     ] = None,
-    half: HalfOption = False,
+    half: shared.HalfOption = False,
 ) -> None:
     """Convert a checkpoint published by the authors of PosFormer or CoMER."""
     from posformer.models.public_checkpoint import load_public_checkpoint
@@ -89,7 +87,7 @@ def import_checkpoint(
     typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")
 
 
-def info(model: ModelOption = None) -> None:
+def info(model: shared.ModelOption = None) -> None:
     """Show versions and the details of a model."""
     from posformer.info import describe_model, describe_program
 

@@ -6,19 +6,7 @@ from typing import Annotated
 
 import typer
 
-from posformer.cli.shared_options import (
-    DEFAULT_BEAM,
-    DEFAULT_SCALES,
-    BeamOption,
-    EngineChoice,
-    EngineOption,
-    GreedyOption,
-    ModelOption,
-    ScalesOption,
-    ThreadsOption,
-)
-
-__all__ = ["recognize"]
+from posformer.cli import shared_options as shared
 
 
 class ResultFormat(str, Enum):
@@ -34,8 +22,8 @@ def recognize(
         list[str],
         typer.Argument(metavar="PATH...", help="Images, InkML files, folders; - for stdin."),
     ],
-    beam: BeamOption = DEFAULT_BEAM,
-    scales: ScalesOption = DEFAULT_SCALES,
+    beam: shared.BeamOption = shared.DEFAULT_BEAM,
+    scales: shared.ScalesOption = shared.DEFAULT_SCALES,
     top_k: Annotated[int, typer.Option(min=1, max=100, help="Results per image.")] = 1,
     format: Annotated[
         ResultFormat, typer.Option("--format", help="LaTeX, JSON lines, or CSV.")
@@ -43,10 +31,10 @@ def recognize(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write (default: stdout).")
     ] = None,
-    model: ModelOption = None,
-    engine: EngineOption = EngineChoice.AUTO,
-    threads: ThreadsOption = None,
-    greedy: GreedyOption = False,
+    model: shared.ModelOption = None,
+    engine: shared.EngineOption = shared.EngineChoice.AUTO,
+    threads: shared.ThreadsOption = None,
+    greedy: shared.GreedyOption = False,
 ) -> None:
     """Recognize mathematics in images or ink, and print LaTeX."""
     from posformer.batch.files import recognize_files

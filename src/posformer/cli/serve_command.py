@@ -4,16 +4,7 @@ from typing import Annotated
 
 import typer
 
-from posformer.cli.shared_options import (
-    DEFAULT_BEAM,
-    DEFAULT_SCALES,
-    BeamOption,
-    ModelOption,
-    ScalesOption,
-    ThreadsOption,
-)
-
-__all__ = ["serve"]
+from posformer.cli import shared_options as shared
 
 
 def serve(
@@ -21,8 +12,8 @@ def serve(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")
     ] = 8000,
-    model: ModelOption = None,
-    threads: ThreadsOption = None,
+    model: shared.ModelOption = None,
+    threads: shared.ThreadsOption = None,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Worker threads.")] = 1,
     batch: Annotated[
         int, typer.Option(min=1, max=64, help="Maximum requests that a worker decodes together.")
@@ -33,8 +24,8 @@ def serve(
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Time limit per request, seconds.")
     ] = 30.0,
-    beam: BeamOption = DEFAULT_BEAM,
-    scales: ScalesOption = DEFAULT_SCALES,
+    beam: shared.BeamOption = shared.DEFAULT_BEAM,
+    scales: shared.ScalesOption = shared.DEFAULT_SCALES,
     cors: Annotated[
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="Origin allowed to call the API; may be repeated."),

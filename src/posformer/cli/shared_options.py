@@ -6,22 +6,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = [
-    "BeamOption",
-    "DataOption",
-    "EngineChoice",
-    "EngineOption",
-    "GreedyOption",
-    "HalfOption",
-    "LeaveOutOption",
-    "LimitOption",
-    "ModelOption",
-    "OutputModelArgument",
-    "ScalesOption",
-    "SplitOption",
-    "ThreadsOption",
-]
-
 # The defaults of `DecodingOptions`, which would import NumPy; a test compares them.
 DEFAULT_BEAM = 3
 DEFAULT_SCALES = 2

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["render", "synthesize"]
-
 
 def synthesize(
     count: Annotated[int, typer.Option(min=1, help="Number of expressions.")],

@@ -5,14 +5,11 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal
 
 from posformer.errors import ConfigError
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-__all__ = ["SCALE_FACTORS", "DecodingKeywords", "DecodingOptions", "Directions", "Hypothesis"]
+__all__ = ["SCALE_FACTORS", "DecodingOptions", "Directions", "Hypothesis"]
 
 Directions = Literal["both", "forward"]
 
@@ -78,9 +75,7 @@ class DecodingOptions:
         return replace(self, beam=beam, finished=finished)
 
     @classmethod
-    def override(
-        cls, options: DecodingOptions | None, **changes: Unpack[DecodingKeywords]
-    ) -> DecodingOptions:
+    def override(cls, options: DecodingOptions | None, **changes: Any) -> DecodingOptions:
         """Return the options with some fields changed.
 
         Args:
@@ -93,24 +88,7 @@ class DecodingOptions:
         if "views" in changes:
             warnings.warn("views is now called scales", DeprecationWarning, stacklevel=2)
             changes["scales"] = changes.pop("views")
-        fields: dict[str, Any] = {**changes}
-        return replace(options or cls(), **fields)
-
-
-class DecodingKeywords(TypedDict, total=False):
-    """Keyword arguments that override single fields of `DecodingOptions`."""
-
-    beam: int
-    scales: int
-    greedy: bool
-    top_k: int
-    directions: Directions
-    rescore: bool
-    max_length: int
-    length_power: float
-    finished: int | None
-    stopping: Literal["likely", "certain"]
-    views: int
+        return replace(options or cls(), **changes)
 
 
 @dataclass(frozen=True)
