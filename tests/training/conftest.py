@@ -1,4 +1,4 @@
-"""A small data set that the project writes itself, and a model small enough to learn it at once."""
+"""A small synthetic data set, and a model small enough to learn it within a minute."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ EXAMPLES = 64
 
 @pytest.fixture(scope="session")
 def own_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Expressions in the project's own hand, in the layout of CROHME."""
+    """Synthetic expressions in the layout of CROHME."""
     path = tmp_path_factory.mktemp("own") / "own.zip"
     synthesizer = open_synthesizer(levels="0-1", max_tokens=8)
     assert len(list(write_set(path, synthesizer, EXAMPLES, seed=1, split="train"))) == EXAMPLES

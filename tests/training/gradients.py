@@ -1,4 +1,4 @@
-"""Run by test_parallel: the gradients of the first two batches, in one process or in two."""
+"""Run by test_parallel: the gradients of the first two batches, in one process or two."""
 
 import os
 import sys
@@ -17,8 +17,8 @@ from posformer.training.training_config import load_config
 
 
 def first_examples(stream: BatchStream) -> list[RenderedSample]:
-    drawings, members = next(iter(stream._plan()))
-    return [stream._rendered(drawings[index], index) for index in members.tolist()]
+    samples, members = next(iter(stream._plan()))
+    return [stream._rendered(samples[index], index) for index in members.tolist()]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A run that goes by CPU minutes: it ends in time, its rate has fallen to nothing, it can go on."""
+"""CPU budgets: length of the run, learning rate, resuming."""
 
 from pathlib import Path
 
@@ -23,11 +23,9 @@ def state(run: Path) -> dict[str, float]:
     return torch.load(run / "last.ckpt", weights_only=True)["posformer"]
 
 
-def test_a_run_ends_with_its_minutes_and_was_interrupted_without_harm(
-    tiny_config: Path, tmp_path: Path
-) -> None:
+def test_a_run_ends_with_its_budget_even_if_interrupted(tiny_config: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    # The clock ends the first start; the budget, which takes the place of epochs, the second.
+    # Wall-clock time ends the first start; the CPU budget, which replaces epochs, the second.
     module = train(budgeted(tiny_config, "max_minutes=0.001"), run)
     early = state(run)
     assert 0 < early["spent"] < 60 * MINUTES
@@ -40,18 +38,18 @@ def test_a_run_ends_with_its_minutes_and_was_interrupted_without_harm(
     assert module.trainer.optimizers[0].param_groups[0]["lr"] < 0.1 * config.optimizer.learning_rate
 
 
-def test_the_learning_rate_goes_by_the_minutes_used(tiny_config: Path) -> None:
+def test_the_learning_rate_depends_on_the_used_budget(tiny_config: Path) -> None:
     module = TrainingModule(budgeted(tiny_config), Vocabulary(["x"]), 16)
     rates = []
     for share in (0, 0.25, 0.5, 0.75, 1, 1.1):
         module.spent = share * 60 * MINUTES
         rates.append(module._rate())
     assert rates == pytest.approx([1, 0.854, 0.5, 0.146, 0, 0], abs=1e-3)
-    module.seen = 10**6  # epochs do not count
+    module.seen = 10**6  # epochs have no effect
     assert module._rate() == pytest.approx(0, abs=1e-6)
 
 
-def test_a_run_that_had_its_minutes_does_nothing_more(tiny_config: Path, tmp_path: Path) -> None:
+def test_a_finished_run_does_not_train(tiny_config: Path, tmp_path: Path) -> None:
     train(budgeted(tiny_config, "minutes=0.001"), tmp_path / "run")
     before = state(tmp_path / "run")
     module = train(budgeted(tiny_config, "minutes=0.001"), tmp_path / "run", resume=True)
@@ -66,8 +64,6 @@ def test_a_run_that_had_its_minutes_does_nothing_more(tiny_config: Path, tmp_pat
         ("frozen={variants: -1}", "variants"),
     ],
 )
-def test_budgets_that_make_no_sense_are_named(
-    tiny_config: Path, change: str, complaint: str
-) -> None:
+def test_invalid_budgets_are_named(tiny_config: Path, change: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=rf"tiny\.yaml.*{complaint}"):
         budgeted(tiny_config, change)

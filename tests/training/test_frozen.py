@@ -1,4 +1,4 @@
-"""A frozen encoder: its maps are computed once, and decoders learn from them as from images."""
+"""Frozen encoders: cached features, training on them, and frozen blocks."""
 
 import os
 import shutil
@@ -24,12 +24,12 @@ from posformer.training.trainer import train
 from posformer.training.training_config import TrainingConfig, load_config
 from tiny import tiny_config, tiny_model
 
-CHANNELS = 11  # of the tiny encoder's map
+CHANNELS = 11  # of the tiny encoder's features
 
 
 @pytest.fixture(scope="session")
 def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model folder to take an encoder from, with images of a size of its own."""
+    """A model folder with another image size, as the source of an encoder."""
     image = replace(tiny_config().image, scale=0.5, margin=4)
     folder = tmp_path_factory.mktemp("encoders") / "given"
     save_model(tiny_model(1, tiny_config(image=image)), folder)
@@ -41,7 +41,7 @@ def frozen_config(tiny_config: Path, encoder_folder: Path, tmp_path: Path) -> Tr
     return load_config(
         tiny_config,
         [
-            "model.image.scale=0.9",  # the encoder knows better
+            "model.image.scale=0.9",  # the encoder's scale replaces it
             f"frozen.encoder={encoder_folder}",
             f"frozen.cache={tmp_path / 'cache'}",
             "frozen.variants=1",
@@ -62,7 +62,7 @@ def opened(config: TrainingConfig) -> tuple[TrainingConfig, FrozenEncoder, Examp
     return config, encoder, open_examples(config.data, config.model.image)
 
 
-def test_the_settings_of_the_encoder_and_of_its_images_are_taken_over(
+def test_the_config_gets_the_settings_of_the_encoder(
     frozen_config: TrainingConfig,
 ) -> None:
     config, encoder, _ = opened(frozen_config)
@@ -71,38 +71,38 @@ def test_the_settings_of_the_encoder_and_of_its_images_are_taken_over(
     assert encoder.net.channels == CHANNELS
 
 
-def test_what_is_kept_is_what_the_encoder_sees_in_each_image(frozen_config: TrainingConfig) -> None:
+def test_cached_features_are_those_of_the_encoder(frozen_config: TrainingConfig) -> None:
     config, encoder, examples = opened(frozen_config)
-    kept = cache_features(config, examples, encoder)
-    assert len(kept.train) == 12 and len(kept.validation) == 5
+    cached = cache_features(config, examples, encoder)
+    assert len(cached.train) == 12 and len(cached.validation) == 5
     rng = np.random.default_rng(0)
     for index in range(12):
-        drawing, encoded = (
+        sample, encoded = (
             examples.unaugmented.sample(index, rng),
-            kept.unaugmented.sample(index, rng),
+            cached.unaugmented.sample(index, rng),
         )
-        assert (encoded.name, encoded.tokens) == (drawing.name, drawing.tokens)
-        assert (encoded.height, encoded.width) == (drawing.height, drawing.width)
+        assert (encoded.name, encoded.tokens) == (sample.name, sample.tokens)
+        assert (encoded.height, encoded.width) == (sample.height, sample.width)
         with torch.inference_mode():
-            maps, _ = encoder.net(*map(torch.from_numpy, pad_images([drawing.render()[0]])))
-        expected = maps[0].permute(1, 2, 0).numpy()
+            features, _ = encoder.net(*map(torch.from_numpy, pad_images([sample.render()[0]])))
+        expected = features[0].permute(1, 2, 0).numpy()
         np.testing.assert_allclose(encoded.render()[0], expected, atol=0.02, rtol=2e-3)
 
 
-def test_an_example_has_its_own_drawing_and_the_variants_asked_for(
+def test_an_example_has_its_original_and_its_variants(
     frozen_config: TrainingConfig,
 ) -> None:
     config, encoder, examples = opened(frozen_config)
-    kept = cache_features(config, examples, encoder).train
+    cached = cache_features(config, examples, encoder).train
     sizes = {
         (one.height, one.width)
         for seed in range(20)
-        for one in [kept.sample(3, np.random.default_rng(seed))]
+        for one in [cached.sample(3, np.random.default_rng(seed))]
     }
     assert len(sizes) == 2
 
 
-def test_maps_are_computed_once_and_anew_when_something_else_is_asked_for(
+def test_features_are_computed_once_per_setting(
     frozen_config: TrainingConfig, tmp_path: Path
 ) -> None:
     config, encoder, examples = opened(frozen_config)
@@ -112,30 +112,30 @@ def test_maps_are_computed_once_and_anew_when_something_else_is_asked_for(
 
     cache_features(config, examples, encoder)
     first = stores()
-    assert len(first) == 3  # as written, one variant, validation
+    assert len(first) == 3  # original, one variant, validation
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*")}
     cache_features(config, examples, encoder)
     assert {path: path.stat().st_mtime_ns for path in times} == times
     other = replace(config, data=replace(config.data, scale_range=(0.5, 0.6)))
     cache_features(other, open_examples(other.data, other.model.image), encoder)
-    assert len(stores() - first) == 1  # only variants depend on how examples are varied
+    assert len(stores() - first) == 1  # only variants depend on augmentation
     cache_features(config, examples, replace(encoder, digest="another"))
     assert len(stores()) == 7
 
 
-def test_a_damaged_store_is_written_anew(frozen_config: TrainingConfig, tmp_path: Path) -> None:
+def test_a_damaged_store_is_replaced(frozen_config: TrainingConfig, tmp_path: Path) -> None:
     config, encoder, examples = opened(frozen_config)
-    whole = cache_features(config, examples, encoder).unaugmented.sample(
+    before = cache_features(config, examples, encoder).unaugmented.sample(
         0, np.random.default_rng(0)
     )
-    before = whole.render()[0]
+    expected = before.render()[0]
     for file in (tmp_path / "cache").rglob("features.f16"):
         os.truncate(file, 100)
     again = cache_features(config, examples, encoder).unaugmented.sample(
         0, np.random.default_rng(0)
     )
-    np.testing.assert_array_equal(again.render()[0], before)
-    assert not list((tmp_path / "cache").glob(".*"))  # nothing half-written is left
+    np.testing.assert_array_equal(again.render()[0], expected)
+    assert not list((tmp_path / "cache").glob(".*"))  # no temporary files
 
 
 def batches(config: TrainingConfig, examples: Examples) -> list[Batch]:
@@ -151,10 +151,10 @@ RECURRENT = {"width": 32, "embedding": 16, "attention": 32}
     ("name", "decoder"),
     [("posformer", TRANSFORMER), ("dwap", RECURRENT), ("abm", RECURRENT), ("can", RECURRENT)],
 )
-def test_every_model_has_the_same_losses_for_maps_as_for_images(
+def test_losses_on_features_match_those_on_images(
     frozen_config: TrainingConfig, name: str, decoder: dict[str, int]
 ) -> None:
-    """Those that use ink as well: boxes are those of the drawing that was encoded."""
+    """Including the ink losses: boxes are those of the encoded image."""
     config, encoder, examples = opened(frozen_config)
     settings = {"name": name, "decoder": decoder, "position": "separate", "symbol_map": True}
     config = encoder.adapt_config(replace(config, model=ModelConfig.from_dict(settings)))
@@ -162,15 +162,15 @@ def test_every_model_has_the_same_losses_for_maps_as_for_images(
     torch.manual_seed(0)
     module = TrainingModule(config, examples.vocabulary, 12).eval()
     encoder.copy_to(module.model)
-    kept = cache_features(config, examples, encoder)
-    for images, maps in zip(batches(config, examples), batches(config, kept), strict=True):
-        assert images.names == maps.names and maps.images.shape[1] == CHANNELS
-        assert maps.symbol_targets is not None and maps.attention_targets is not None
-        torch.testing.assert_close(maps.symbol_targets, images.symbol_targets)
-        torch.testing.assert_close(maps.attention_targets, images.attention_targets)
+    cached = cache_features(config, examples, encoder)
+    for images, features in zip(batches(config, examples), batches(config, cached), strict=True):
+        assert images.names == features.names and features.images.shape[1] == CHANNELS
+        assert features.symbol_targets is not None and features.attention_targets is not None
+        torch.testing.assert_close(features.symbol_targets, images.symbol_targets)
+        torch.testing.assert_close(features.attention_targets, images.attention_targets)
         with torch.inference_mode():
             one, other = (
-                all_losses(module._run(batch), batch, config.loss) for batch in (images, maps)
+                all_losses(module._run(batch), batch, config.loss) for batch in (images, features)
             )
         assert {"recognition", "level", "relative", "symbol_map", "attention"} <= set(one)
         for part, loss in one.items():
@@ -178,33 +178,33 @@ def test_every_model_has_the_same_losses_for_maps_as_for_images(
 
 
 class Boxed:
-    """A source of images that also tells boxes: a strip of the image for every token."""
+    """A sampler that adds boxes: a strip of the image for every token."""
 
-    def __init__(self, source: FeatureSampler) -> None:
-        self.source = source
+    def __init__(self, sampler: FeatureSampler) -> None:
+        self.sampler = sampler
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self.sampler)
 
-    def sample(self, index: int, rng: np.random.Generator) -> "BoxedDrawing":
-        return BoxedDrawing(self.source.sample(index, rng))
+    def sample(self, index: int, rng: np.random.Generator) -> "BoxedSample":
+        return BoxedSample(self.sampler.sample(index, rng))
 
 
-class BoxedDrawing:
-    def __init__(self, drawing: RenderedSample) -> None:
-        self.drawing = drawing
+class BoxedSample:
+    def __init__(self, inner: RenderedSample) -> None:
+        self.inner = inner
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.drawing, name)
+        return getattr(self.inner, name)
 
     def render(self) -> tuple[np.ndarray, np.ndarray]:
-        image, _ = self.drawing.render()
+        image, _ = self.inner.render()
         edges = np.linspace(0, image.shape[1], len(self.tokens) + 1, dtype=np.float32)
         top, bottom = np.zeros_like(edges[1:]), np.full_like(edges[1:], image.shape[0])
         return image, np.stack([edges[:-1], top, edges[1:], bottom], axis=1)
 
 
-def test_a_run_trains_all_but_the_encoder_and_leaves_a_whole_model(
+def test_training_changes_all_but_the_encoder(
     frozen_config: TrainingConfig, encoder_folder: Path, tmp_path: Path
 ) -> None:
     config = replace(frozen_config, optimizer=replace(frozen_config.optimizer, averaging=0.9))
@@ -218,7 +218,7 @@ def test_a_run_trains_all_but_the_encoder_and_leaves_a_whole_model(
     assert not torch.equal(trained.decoder.head.weight, fresh.decoder.head.weight)
 
 
-def test_a_run_goes_on_with_the_encoder_that_it_began_with(
+def test_a_resumed_run_keeps_its_encoder(
     frozen_config: TrainingConfig, encoder_folder: Path, tmp_path: Path
 ) -> None:
     named = tmp_path / "named"
@@ -226,13 +226,13 @@ def test_a_run_goes_on_with_the_encoder_that_it_began_with(
     assert frozen_config.frozen is not None
     config = replace(frozen_config, frozen=replace(frozen_config.frozen, encoder=str(named)))
     train(replace(config, epochs=1), tmp_path / "run")
-    save_model(tiny_model(2, load_model(named).config), named)  # another takes its place
+    save_model(tiny_model(2, load_model(named).config), named)  # replace it
     train(config, tmp_path / "run", resume=True)
     began, ended = load_model(encoder_folder), load_model(tmp_path / "run" / "last.ckpt")
     assert torch.equal(dense_net(ended).stem.weight, dense_net(began).stem.weight)
 
 
-def test_what_cannot_be_frozen_is_named(frozen_config: TrainingConfig, tmp_path: Path) -> None:
+def test_missing_encoders_are_named(frozen_config: TrainingConfig, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="0 encoders; freezing needs exactly one"):
         dense_net(torch.nn.Linear(1, 1))
     assert frozen_config.frozen is not None
@@ -241,21 +241,24 @@ def test_what_cannot_be_frozen_is_named(frozen_config: TrainingConfig, tmp_path:
         train(replace(frozen_config, frozen=missing), tmp_path / "run")
 
 
-def test_the_first_blocks_of_an_encoder_can_stay_as_they_are(
-    tiny_config: Path, tmp_path: Path
-) -> None:
+def test_the_first_blocks_can_be_frozen(tiny_config: Path, tmp_path: Path) -> None:
     config = load_config(tiny_config, ["optimizer.frozen_blocks=2", "optimizer.freeze_norms=0"])
     examples = open_examples(config.data, config.model.image)
     torch.manual_seed(config.seed)
     before = TrainingModule(config, examples.vocabulary, len(examples.train)).model.state_dict()
     after = train(replace(config, epochs=1), tmp_path / "run").model.state_dict()
     moved = {name for name in after if not torch.equal(before[name], after[name])}
-    kept = ("encoder.net.stem", "encoder.net.blocks.0", "encoder.net.blocks.1", "encoder.net.trans")
-    assert not [name for name in moved if name.startswith(kept)]
+    frozen = (
+        "encoder.net.stem",
+        "encoder.net.blocks.0",
+        "encoder.net.blocks.1",
+        "encoder.net.trans",
+    )
+    assert not [name for name in moved if name.startswith(frozen)]
     assert [name for name in moved if name.startswith("encoder.net.blocks.2")]
 
 
-def test_more_blocks_than_there_are_cannot_be_frozen(tiny_config: Path, tmp_path: Path) -> None:
+def test_too_many_frozen_blocks_are_an_error(tiny_config: Path, tmp_path: Path) -> None:
     config = load_config(tiny_config, ["optimizer.frozen_blocks=4"])
     with pytest.raises(ConfigError, match="frozen_blocks: 4, but the encoder has 3 blocks"):
         train(config, tmp_path / "run")

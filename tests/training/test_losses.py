@@ -1,4 +1,4 @@
-"""The loss is L_rec + λ (L_level + L_relative), each a mean over what counts."""
+"""The loss is L_rec + λ (L_level + L_relative), each a mean over its valid targets."""
 
 import math
 from dataclasses import replace
@@ -32,7 +32,7 @@ def test_recognition_is_the_mean_over_tokens() -> None:
     assert losses["recognition"].item() == pytest.approx(math.log(5))
 
 
-def test_the_step_that_predicts_the_end_has_no_position() -> None:
+def test_the_end_token_has_no_position_loss() -> None:
     levels = torch.zeros(1, 1, 3, 2)
     levels[0, 0, 1:] = torch.tensor([9.0, -9.0])
     position = PositionLogits(levels, torch.zeros(1, 1, 3, 6))
@@ -46,7 +46,7 @@ def test_the_step_that_predicts_the_end_has_no_position() -> None:
     assert losses["relative"].item() == pytest.approx(math.log(6))
 
 
-def test_the_whole_is_recognition_plus_lambda_times_position() -> None:
+def test_the_total_weighs_the_position_losses() -> None:
     parts = {
         name: torch.tensor(value)
         for name, value in {"recognition": 1.0, "level": 10.0, "relative": 100.0}.items()
@@ -55,12 +55,12 @@ def test_the_whole_is_recognition_plus_lambda_times_position() -> None:
     assert total_loss(parts, LossConfig(level=0.5, relative=0.5)).item() == 56.0
 
 
-def test_a_model_brings_losses_of_its_own_and_the_config_weighs_them() -> None:
-    brought = {
+def test_the_config_weighs_the_losses_of_a_model() -> None:
+    losses = {
         "counting": SummedLoss(torch.tensor(6.0), torch.tensor(2.0)),
         "mutual": SummedLoss(torch.tensor(1.0), torch.tensor(1.0)),
     }
-    parts = all_losses(output(losses=brought), batch(), LossConfig())
+    parts = all_losses(output(losses=losses), batch(), LossConfig())
     assert parts["counting"].item() == 3.0
     rest = parts["recognition"].item()
     assert total_loss(parts, LossConfig()).item() == pytest.approx(rest + 3.0 + 1.0)
@@ -68,7 +68,7 @@ def test_a_model_brings_losses_of_its_own_and_the_config_weighs_them() -> None:
     assert total_loss(parts, weighed).item() == pytest.approx(rest + 3.0 + 0.5)
 
 
-def test_what_ink_adds_fades() -> None:
+def test_ink_losses_fade() -> None:
     parts = {"recognition": torch.tensor(0.0), "attention": torch.tensor(1.0)}
     config = LossConfig(attention=0.5, fade=10)
     assert [total_loss(parts, config, epoch).item() for epoch in (0, 5, 10, 20)] == [
@@ -79,30 +79,30 @@ def test_what_ink_adds_fades() -> None:
     ]
 
 
-def test_attention_loss_is_minus_the_log_of_the_mass_on_the_ink() -> None:
+def test_attention_loss_is_the_negative_log_of_attention_on_the_ink() -> None:
     weights = torch.tensor([[0.75, 0.25], [0.5, 0.5]]).view(1, 1, 1, 2, 2)  # two heads, two cells
-    looks = torch.tensor([True, False]).view(1, 1, 1, 2)
+    mask = torch.tensor([True, False]).view(1, 1, 1, 2)
     losses = all_losses(
         output(logits=torch.zeros(1, 1, 1, 5), attention=[torch.rand(1, 1, 1, 2, 2), weights]),
-        batch(target_ids=torch.tensor([[[1]]]), attention_targets=looks),
+        batch(target_ids=torch.tensor([[[1]]]), attention_targets=mask),
         LossConfig(),
     )
     assert losses["attention"].item() == pytest.approx(-math.log(0.625))
 
 
 def test_tokens_without_ink_have_no_attention_loss() -> None:
-    looks = torch.zeros(1, 1, 1, 2, dtype=torch.bool)
+    mask = torch.zeros(1, 1, 1, 2, dtype=torch.bool)
     losses = all_losses(
         output(logits=torch.zeros(1, 1, 1, 5), attention=[torch.rand(1, 1, 1, 2, 2)] * 2),
-        batch(target_ids=torch.tensor([[[1]]]), attention_targets=looks),
+        batch(target_ids=torch.tensor([[[1]]]), attention_targets=mask),
         LossConfig(),
     )
     assert losses["attention"].item() == 0.0
 
 
-def test_paper_counts_less_in_the_symbol_map() -> None:
+def test_the_background_has_its_own_weight_in_the_symbol_map() -> None:
     scores = torch.zeros(1, 1, 2, 4)
-    scores[0, 0, 0, 1] = 50.0  # the inked cell is right, the paper is undecided
+    scores[0, 0, 0, 1] = 50.0  # the cell with ink is right, the other one undecided
     cells = torch.tensor([[[1, 0]]])
     losses = all_losses(
         output(symbol_map=scores), batch(symbol_targets=cells), LossConfig(background=0.25)

@@ -1,4 +1,4 @@
-"""Expressions of several lines, from the set to what is read."""
+"""Expressions of several lines, from synthesis to recognition."""
 
 from pathlib import Path
 
@@ -41,14 +41,14 @@ def multiline_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def trained(multiline_set: Path, tiny_config: Path, tmp_path: Path) -> Path:
-    """A checkpoint of a run too short to have learned anything."""
+    """A checkpoint of a very short run."""
     changes = [f"data.images={multiline_set}", "data.train=lines", "data.validation=lines"]
     changes += ["epochs=1", "validate_every=1"]
     train(load_config(tiny_config, changes), tmp_path / "run")
     return tmp_path / "run" / "last.ckpt"
 
 
-def test_a_set_trains_is_measured_and_is_read_whole(trained, multiline_set, tmp_path):
+def test_training_evaluation_and_recognition_of_several_lines(trained, multiline_set, tmp_path):
     runtime = load_runtime(trained, "pytorch")
     assert {"\\\\", "&"} | ENVIRONMENTS <= set(runtime.vocabulary.tokens)
 
@@ -65,7 +65,7 @@ def test_a_set_trains_is_measured_and_is_read_whole(trained, multiline_set, tmp_
     assert not Recognizer(runtime).recognize(tmp_path / "page.png", greedy=True).lines
 
 
-def test_ink_of_a_set_gives_back_texts_images_and_fences(multiline_set):
+def test_ink_matches_captions_images_and_fences(multiline_set):
     images = open_images(multiline_set, "lines")
     inks = load_ink(multiline_set, "lines", cache=None)
     for place, (example, ink) in enumerate(zip(images, inks, strict=True)):
@@ -77,7 +77,7 @@ def test_ink_of_a_set_gives_back_texts_images_and_fences(multiline_set):
 
 
 @pytest.mark.parametrize("fence", ["cases", "pmatrix"])
-def test_a_fence_does_not_make_the_writing_smaller(fence):
+def test_fences_do_not_affect_the_scale(fence):
     tokens = f"\\begin{{{fence}}} x + y = 1 \\\\ x - y = 2 \\\\ y = 3 \\end{{{fence}}}".split()
     ink = lay_out(tokens, own_bank(), np.random.default_rng(0))
     inside = [stroke for strokes in ink.alignment[1:-1] for stroke in strokes]
@@ -89,7 +89,7 @@ def test_a_fence_does_not_make_the_writing_smaller(fence):
     assert natural_scale(ink.strokes) < 0.95 * alone
 
 
-def test_examples_are_made_up_while_training_and_never_those_held_out(multiline_set, own_set):
+def test_training_synthesizes_no_validation_expressions(multiline_set, own_set):
     config = DataConfig(
         images=str(multiline_set),
         validation="lines",
@@ -104,23 +104,23 @@ def test_examples_are_made_up_while_training_and_never_those_held_out(multiline_
     assert len(examples.train) == 40
     held_out = {example.tokens for example in open_images(multiline_set, "lines")}
     rng = np.random.default_rng(0)
-    drawn = [examples.train.sample(number, rng).tokens for number in range(40)]
-    assert not held_out & set(drawn)
-    assert all(examples.vocabulary.encode(tokens) for tokens in drawn)
+    sampled = [examples.train.sample(number, rng).tokens for number in range(40)]
+    assert not held_out & set(sampled)
+    assert all(examples.vocabulary.encode(tokens) for tokens in sampled)
     assert set(examples.vocabulary.tokens) >= ENVIRONMENTS
 
 
-def test_a_vocabulary_that_was_named_must_have_the_words_of_the_lines(own_set, tmp_path):
-    words = tmp_path / "words.txt"
-    words.write_text("a\nb\nx\n1\n2\n+\n=\n{\n}\n^\n_\n\\\\\n&\n")
+def test_a_vocabulary_file_must_have_the_tokens_of_lines(own_set, tmp_path):
+    tokens = tmp_path / "tokens.txt"
+    tokens.write_text("a\nb\nx\n1\n2\n+\n=\n{\n}\n^\n_\n\\\\\n&\n")
     config = DataConfig(
         images=str(own_set),
         validation="train",
         ink=str(own_set),
         source="ink",
-        vocabulary=str(words),
+        vocabulary=str(tokens),
         synthesis=1.0,
         multiline=MultilineConfig(environments=("cases",)),
     )
-    with pytest.raises(ConfigError, match=r"words\.txt: lacks '\\begin\{cases\}'"):
+    with pytest.raises(ConfigError, match=r"tokens\.txt: lacks '\\begin\{cases\}'"):
         open_examples(config, ImageConfig())

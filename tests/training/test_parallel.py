@@ -1,4 +1,4 @@
-"""Several processes: every example once, as many batches for each, the gradients of one process."""
+"""Several processes: sharding of examples and batches, and gradients."""
 
 import os
 import socket
@@ -29,13 +29,13 @@ def streams(config_path: Path, world: int, epoch: int = 0) -> list[BatchStream]:
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
-def test_every_example_is_seen_once_an_epoch(tiny_config: Path, world: int) -> None:
+def test_every_example_is_used_once_per_epoch(tiny_config: Path, world: int) -> None:
     names = [name for stream in streams(tiny_config, world) for b in stream for name in b.names]
     assert len(names) == len(set(names)) == 64
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_ranks_have_as_many_batches(tiny_config: Path, world: int) -> None:
+def test_ranks_have_equally_many_batches(tiny_config: Path, world: int) -> None:
     assert len({sum(1 for _ in stream) for stream in streams(tiny_config, world)}) == 1
 
 
@@ -46,7 +46,7 @@ def test_epochs_differ_and_the_same_epoch_repeats(tiny_config: Path) -> None:
     assert first == again != second
 
 
-def test_a_stream_goes_on_where_it_stopped(tiny_config: Path) -> None:
+def test_a_stream_can_start_at_a_later_batch(tiny_config: Path) -> None:
     whole, rest = streams(tiny_config, 1)[0], streams(tiny_config, 1)[0]
     rest.start = 3
     expected = list(whole)[3:]
@@ -54,20 +54,20 @@ def test_a_stream_goes_on_where_it_stopped(tiny_config: Path) -> None:
         assert batch.names == other.names and torch.equal(batch.images, other.images)
 
 
-@pytest.mark.parametrize(("rows", "starts"), [("both", {1, 2}), ("one", {1, 2}), ("forward", {1})])
-def test_directions_are_a_choice(tiny_config: Path, rows: str, starts: set[int]) -> None:
+@pytest.mark.parametrize(
+    ("directions", "starts"), [("both", {1, 2}), ("one", {1, 2}), ("forward", {1})]
+)
+def test_directions_of_a_batch(tiny_config: Path, directions: str, starts: set[int]) -> None:
     stream = streams(tiny_config, 1)[0]
-    stream.directions = rows  # type: ignore[assignment]
+    stream.directions = directions  # type: ignore[assignment]
     batches = list(stream)
-    assert {batch.input_ids.shape[1] for batch in batches} == {2 if rows == "both" else 1}
+    assert {batch.input_ids.shape[1] for batch in batches} == {2 if directions == "both" else 1}
     assert {
         int(start) for batch in batches for start in batch.input_ids[..., 0].flatten()
     } == starts
 
 
-def test_averaged_gradients_of_two_processes_are_those_of_one(
-    tiny_config: Path, tmp_path: Path
-) -> None:
+def test_gradients_of_two_processes_match_those_of_one(tiny_config: Path, tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

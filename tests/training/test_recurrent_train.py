@@ -1,4 +1,4 @@
-"""DWAP, ABM and CAN learn a small set by heart, with and without the position forest."""
+"""DWAP, ABM and CAN overfit a small data set, with and without the position forest."""
 
 import csv
 from pathlib import Path
@@ -18,7 +18,7 @@ from posformer.training.training_config import TrainingConfig, load_config
 
 EXAMPLES = 16
 
-RECIPE = {
+CONFIG = {
     "model": {
         "image": {"scale": 0.5, "margin": 4},
         "encoder": {"growth": 8, "layers": [2, 2, 3], "dropout": 0.0},
@@ -51,12 +51,12 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config_for(data: Path, folder: Path, *changes: str) -> TrainingConfig:
     path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump(RECIPE))
+    path.write_text(yaml.safe_dump(CONFIG))
     return load_config(path, [f"data.images={data}", *changes])
 
 
 def exprate(model: Path, data: Path) -> float:
-    """What greedy decoding gives for the training images, in per cent."""
+    """Return the ExpRate of greedy decoding on the training images, in percent."""
     runtime, images = load_runtime(model), open_images(data, "train")
     options = DecodingOptions(greedy=True)
     found = decode_images(runtime, [images.image(i) for i in range(len(images))], options)
@@ -65,7 +65,7 @@ def exprate(model: Path, data: Path) -> float:
 
 
 def last_row(run: Path) -> dict[str, str]:
-    """The newest value of everything that was logged."""
+    """Return the latest value of each logged metric."""
     (log,) = (run / "log").glob("*/metrics.csv")
     found: dict[str, str] = {}
     with log.open() as file:
@@ -77,7 +77,7 @@ def last_row(run: Path) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("position", ["null", "heads", "separate"])
 @pytest.mark.parametrize("name", ["dwap", "abm", "can"])
-def test_a_small_set_is_learned_by_heart(
+def test_a_small_data_set_is_overfitted(
     name: str, position: str, few: Path, tmp_path: Path
 ) -> None:
     changes = [f"model.name={name}", f"model.position={position}"]
@@ -95,7 +95,7 @@ def test_a_small_set_is_learned_by_heart(
 
 
 @pytest.mark.parametrize("name", ["dwap", "abm", "can"])
-def test_a_run_resumes(name: str, few: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_has_the_same_weights(name: str, few: Path, tmp_path: Path) -> None:
     changes = [f"model.name={name}", "model.position=heads", "validate_every=1"]
     for run, epochs in (("whole", [2]), ("halves", [1, 2])):
         for number, until in enumerate(epochs):

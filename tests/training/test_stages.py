@@ -317,13 +317,18 @@ def test_a_run_stopped_between_stages_ends_with_the_same_weights(
 
 
 def test_two_processes_train_in_stages(staged_config: Path, tmp_path: Path) -> None:
-    printed = run_to_end(staged_config, tmp_path / "run", *COMMON, "devices=2")
-    saved = checkpoint(tmp_path / "run")["posformer"]
+    printed = run_to_end(staged_config, tmp_path / "whole", *RESUMED, "devices=2")
+    saved = checkpoint(tmp_path / "whole")["posformer"]
     assert saved["seen"] == EXAMPLES + 2 * 48
     assert saved["stage"]["name"] == "second" and saved["epochs_done"] == 3
     assert printed.count("stage second (2 of 2)") == 1
-    run_to_end(staged_config, tmp_path / "run", *COMMON, "devices=2", "--resume")
-    assert checkpoint(tmp_path / "run")["posformer"] == saved
+    # A signal to the first process stops both after the same batch.
+    run = tmp_path / "run"
+    stopped = stop_run(signal.SIGTERM, EXAMPLES + 8, staged_config, run, *RESUMED, "devices=2")
+    assert stopped.returncode == 1
+    assert EXAMPLES < examples_seen(run / "last.ckpt") < saved["seen"]
+    run_to_end(staged_config, run, *RESUMED, "devices=2", "--resume")
+    assert_equal_weights(run, tmp_path / "whole")
 
 
 def test_a_run_is_resumed_in_a_stage_that_the_config_has(

@@ -1,4 +1,4 @@
-"""Training for real, on a set the project writes itself: over-fitting, resuming, failing early."""
+"""Training runs on a small synthetic data set: overfitting, resuming, errors."""
 
 import csv
 import os
@@ -22,7 +22,7 @@ GREEDY = DecodingOptions(greedy=True)
 
 
 def exprate(model: Path, data: Path, options: DecodingOptions = GREEDY) -> float:
-    """What decoding the training images gives, in per cent."""
+    """Return the ExpRate on the training images, in percent."""
     runtime, images = load_runtime(model, engine="pytorch"), open_images(data, "train")
     found = decode_images(runtime, [images.image(i) for i in range(len(images))], options)
     predictions = [runtime.vocabulary.decode(best[0].tokens) if best else [] for best in found]
@@ -33,7 +33,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
     return torch.load(run / "last.ckpt", weights_only=True)["state_dict"]
 
 
-def test_a_tiny_model_overfits_and_does_so_again_when_resumed(
+def test_a_tiny_model_overfits_after_resuming(
     tiny_config: Path, own_set: Path, tmp_path: Path
 ) -> None:
     train(load_config(tiny_config, ["epochs=20"]), tmp_path / "run")
@@ -44,10 +44,10 @@ def test_a_tiny_model_overfits_and_does_so_again_when_resumed(
         exprate(tmp_path / "run" / "last.ckpt", own_set, DecodingOptions(beam=3, scales=1)) == 100.0
     )
     logs = sorted((tmp_path / "run" / "log").glob("*/metrics.csv"))
-    assert len(logs) == 2  # one a start: nothing of the first is lost
+    assert len(logs) == 2  # one per start
     with logs[-1].open() as file:
         measured = [row["val/exprate"] for row in csv.DictReader(file) if row["val/exprate"]]
-    # Validation is teacher-forced; it must tell what decoding gives.
+    # Validation is teacher-forced; it must agree with decoding.
     assert float(measured[-1]) == 100.0
 
 
@@ -62,7 +62,7 @@ RESUMED = (
 )
 
 
-def test_a_run_stopped_in_mid_epoch_ends_as_if_it_had_not_been(
+def test_a_run_stopped_in_mid_epoch_ends_with_the_same_weights(
     tiny_config: Path, tmp_path: Path
 ) -> None:
     run_to_end(tiny_config, tmp_path / "whole", *RESUMED)
@@ -76,13 +76,13 @@ def test_a_run_stopped_in_mid_epoch_ends_as_if_it_had_not_been(
             assert torch.equal(value, whole[name]), (how.name, name)
 
 
-def test_a_loss_that_is_no_number_ends_the_run_at_once(tiny_config: Path, tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_ends_the_run(tiny_config: Path, tmp_path: Path) -> None:
     config = load_config(tiny_config, ["optimizer.learning_rate=1e30", "optimizer.warmup=0"])
     with pytest.raises(ConfigError, match=r"loss is (nan|inf) in epoch 0, step \d+.*examples:"):
         train(config, tmp_path / "run")
 
 
-def test_a_run_that_is_there_is_not_overwritten(tiny_config: Path, tmp_path: Path) -> None:
+def test_an_existing_run_is_not_overwritten(tiny_config: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "last.ckpt").write_bytes(b"precious")
     with pytest.raises(ConfigError, match="resume it"):
@@ -90,12 +90,12 @@ def test_a_run_that_is_there_is_not_overwritten(tiny_config: Path, tmp_path: Pat
     assert (tmp_path / "run" / "last.ckpt").read_bytes() == b"precious"
 
 
-def test_there_must_be_something_to_resume(tiny_config: Path, tmp_path: Path) -> None:
+def test_resuming_needs_a_checkpoint(tiny_config: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nothing to resume"):
         train(load_config(tiny_config), tmp_path / "run", resume=True)
 
 
-def test_fine_tuning_starts_from_another_model_and_learns_new_words(
+def test_fine_tuning_extends_the_vocabulary_of_a_model(
     tiny_config: Path, own_set: Path, tmp_path: Path
 ) -> None:
     from posformer.latex import Vocabulary
@@ -116,6 +116,6 @@ def test_two_processes_train_one_model(tiny_config: Path, tmp_path: Path) -> Non
     changes = ("devices=2", "epochs=2", "validate_every=1", "batch.max_images=5")
     run_to_end(tiny_config, tmp_path / "run", *changes)
     checkpoint = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)
-    assert checkpoint["posformer"]["seen"] == 2 * 64  # every example once an epoch
+    assert checkpoint["posformer"]["seen"] == 2 * 64  # every example once per epoch
     assert checkpoint["epoch"] == 1
     assert not os.environ.get("LOCAL_RANK")

@@ -1,4 +1,4 @@
-"""Configs: what differs is all that is said, and mistakes are named."""
+"""Configs: bases, overrides, errors."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_every_config_of_the_project_loads(path: Path) -> None:
+def test_all_configs_load(path: Path) -> None:
     assert isinstance(load_config(path), TrainingConfig)
 
 
@@ -20,7 +20,7 @@ def write(folder: Path, name: str, text: str) -> Path:
     return folder / name
 
 
-def test_a_config_says_only_what_differs_from_its_base(tmp_path: Path) -> None:
+def test_a_config_overrides_its_base(tmp_path: Path) -> None:
     write(tmp_path, "base.yaml", "epochs: 7\noptimizer: {learning_rate: 0.5, clip: 1.0}")
     path = write(tmp_path, "child.yaml", "base: base.yaml\noptimizer: {clip: null}")
     config = load_config(path)
@@ -29,7 +29,7 @@ def test_a_config_says_only_what_differs_from_its_base(tmp_path: Path) -> None:
     assert config.optimizer.clip is None
 
 
-def test_settings_can_be_changed_by_dotted_names(tmp_path: Path) -> None:
+def test_settings_can_be_overridden_by_dotted_names(tmp_path: Path) -> None:
     path = write(tmp_path, "r.yaml", "name: r")
     config = load_config(
         path,
@@ -47,7 +47,7 @@ def test_settings_can_be_changed_by_dotted_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "changes", "complaint"),
+    ("text", "overrides", "message"),
     [
         ("epoch: 3", [], "epoch"),
         ("optimizer: {learning_rate: fast}", [], "learning_rate|float"),
@@ -61,13 +61,15 @@ def test_settings_can_be_changed_by_dotted_names(tmp_path: Path) -> None:
         ("model: {position: {form: sideways}}", [], "form|position"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, text: str, changes: list[str], complaint: str) -> None:
-    path = write(tmp_path, "r.yaml", text + ("\nepochs: 1" if "epochs.x=1" in changes else ""))
-    with pytest.raises(ConfigError, match=complaint):
-        load_config(path, changes)
+def test_wrong_settings_are_named(
+    tmp_path: Path, text: str, overrides: list[str], message: str
+) -> None:
+    path = write(tmp_path, "r.yaml", text + ("\nepochs: 1" if "epochs.x=1" in overrides else ""))
+    with pytest.raises(ConfigError, match=message):
+        load_config(path, overrides)
 
 
-def test_a_config_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_config_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
         load_config(tmp_path / "nowhere.yaml")
 

@@ -154,34 +154,39 @@ class WallClockLimit(Callback):
 
 
 class InterruptAfterBatch(Callback):
-    """Ctrl-C ends a run after the current batch, when weights and counters agree.
+    """Ctrl-C and SIGTERM end a run after the current batch, when weights and counters agree.
 
-    A second Ctrl-C ends it at once. Must be the last callback that changes what is saved.
+    A second signal ends it at once. Must come after all callbacks that change what is saved.
     """
 
     def __init__(self) -> None:
         self._interrupted = False
-        self._former_handler: Any = None
+        self._former_handlers: dict[int, Any] = {}
 
-    def setup(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
-        """Install the signal handler; only the main thread can."""
+    def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        """Install the signal handlers; only the main thread can."""
+        signals = [signal.SIGINT]
+        if "SLURM_JOB_ID" not in os.environ:  # Slurm sends SIGTERM before it requeues a job
+            signals.append(signal.SIGTERM)
         if threading.current_thread() is threading.main_thread():
-            self._former_handler = signal.signal(signal.SIGINT, self._interrupt)
+            self._former_handlers = {
+                number: signal.signal(number, self._interrupt) for number in signals
+            }
 
     def teardown(self, trainer: L.Trainer, module: L.LightningModule, stage: str) -> None:
-        """Restore the former signal handler."""
+        """Restore the former signal handlers."""
         self._restore()
 
     def on_exception(
         self, trainer: L.Trainer, module: L.LightningModule, exception: BaseException
     ) -> None:
-        """Restore it as well: Lightning does not call `teardown` then."""
+        """Restore them as well: Lightning does not call `teardown` then."""
         self._restore()
 
     def _restore(self) -> None:
-        if self._former_handler is not None:
-            signal.signal(signal.SIGINT, self._former_handler)
-            self._former_handler = None
+        for number, handler in self._former_handlers.items():
+            signal.signal(number, handler)
+        self._former_handlers = {}
 
     def _interrupt(self, number: int, frame: Any) -> None:
         if self._interrupted:

@@ -115,12 +115,12 @@ class Collator:
         input_ids, target_ids = np.zeros(shape, np.int64), np.full(shape, IGNORE, np.int64)
         for number, ids in enumerate(encoded):
             count = len(ids)
-            for row, backward in enumerate(directions[number]):
+            for direction, backward in enumerate(directions[number]):
                 start, end = self._vocabulary.sos, self._vocabulary.eos
                 if backward:
                     start, end, ids = end, start, ids[::-1]
-                input_ids[number, row, : count + 1] = start, *ids
-                target_ids[number, row, : count + 1] = *ids, end
+                input_ids[number, direction, : count + 1] = start, *ids
+                target_ids[number, direction, : count + 1] = *ids, end
         return input_ids, target_ids
 
     def _encode(self, tokens: Sequence[str]) -> np.ndarray:
@@ -155,13 +155,13 @@ class Collator:
             codes = np.array(identifier_codes(forest, config.length), np.float32)
             level = np.minimum(forest.levels, config.levels - 1)
             position = np.array([POSITION_CODES[position] for position in forest.positions])
-            for row, backward in enumerate(directions[number]):
+            for direction, backward in enumerate(directions[number]):
                 step = -1 if backward else 1
                 start = self._vocabulary.eos if backward else self._vocabulary.sos
-                identifiers[number, row, 0, 0] = start
-                identifiers[number, row, 1 : len(codes) + 1] = codes[::step]
-                levels[number, row, : len(level)] = level[::step]
-                positions[number, row, : len(position)] = position[::step]
+                identifiers[number, direction, 0, 0] = start
+                identifiers[number, direction, 1 : len(codes) + 1] = codes[::step]
+                levels[number, direction, : len(level)] = level[::step]
+                positions[number, direction, : len(position)] = position[::step]
         batch.position_identifiers = torch.from_numpy(identifiers)
         batch.nested_levels = torch.from_numpy(levels)
         batch.relative_positions = torch.from_numpy(positions)
@@ -201,8 +201,8 @@ def _add_ink_targets(
         assert sample.boxes is not None
         symbols[number] = _symbol_cells(sample.boxes, encoded[number], height, width)
         cells = _overlapped(sample.boxes, height, width)
-        for row, backward in enumerate(directions[number]):
-            attention[number, row, : len(cells)] = cells[::-1] if backward else cells
+        for direction, backward in enumerate(directions[number]):
+            attention[number, direction, : len(cells)] = cells[::-1] if backward else cells
     batch.symbol_targets = torch.from_numpy(np.where(outside, IGNORE, symbols))
     batch.attention_targets = torch.from_numpy(attention & ~outside.reshape(len(samples), 1, 1, -1))
 
