@@ -95,6 +95,15 @@ def test_badly_segmented_symbols_are_dropped(corpus):
     assert len(load_corpus(corpus, cache=None)) == len(entries)
 
 
+def test_slashed_zeros_are_dropped(tmp_path):
+    rng = np.random.default_rng(0)
+    slash = [[-400, 400], [400, -400]]
+    entries = [entry("0", "ann", circle(rng)) for _ in range(10)]
+    entries += [entry("0", "bob", circle(rng), slash), entry("0", "bob", circle(rng) + slash)]
+    faults = find_faults(read_symbols(write(tmp_path / "a.jsonl", entries)))
+    assert faults == [""] * 10 + ["slashed zero"] * 2
+
+
 def test_rare_tokens_are_not_filtered(tmp_path):
     entries = [entry("a", "ann", ZIGZAG), entry("a", "bob", [[0, 0], [0, 500]])]
     assert find_faults(read_symbols(write(tmp_path / "a.jsonl", entries))) == ["", ""]

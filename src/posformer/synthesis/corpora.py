@@ -186,7 +186,7 @@ def find_faults(symbols: Sequence[RawSymbol]) -> list[str]:
 
     Returns:
         For every symbol the reason to drop it (`stroke count`, `aspect ratio`, `stroke length`,
-        `shape`), or an empty string.
+        `shape`, or `slashed zero`, which looks like other symbols), or an empty string.
     """
     by_token: dict[str, list[int]] = defaultdict(list)
     for index, symbol in enumerate(symbols):
@@ -207,15 +207,29 @@ def find_faults(symbols: Sequence[RawSymbol]) -> list[str]:
         measures = _check_measures(np.array([_measure(symbols[index]) for index in own]))
         for number in np.flatnonzero(unusual).tolist():
             faults[own[number]] = measures[number] or ("shape" if odd[number] else "")
+    for index in by_token.get("0", ()):
+        if _is_slashed(symbols[index]):
+            faults[index] = "slashed zero"
     return faults
+
+
+def _is_slashed(zero: RawSymbol) -> bool:
+    """Whether a zero has more ink than its outline."""
+    low, high = bounds(np.concatenate(zero.strokes))
+    outline = np.pi * float((high - low).sum()) / 2
+    return len(zero.strokes) > 1 or _stroke_length(zero) > 1.35 * outline
+
+
+def _stroke_length(symbol: RawSymbol) -> float:
+    return sum(float(np.hypot(*np.diff(stroke, axis=0).T).sum()) for stroke in symbol.strokes)
 
 
 def _measure(symbol: RawSymbol) -> tuple[float, float, float]:
     """Return stroke count, log aspect ratio and log stroke length relative to the box."""
     low, high = bounds(np.concatenate(symbol.strokes))
     width, height = np.maximum(high - low, 0.08 * _SIZE)
-    moves = [np.hypot(*np.diff(stroke, axis=0).T).sum() for stroke in symbol.strokes]
-    return len(symbol.strokes), np.log(width / height), np.log(0.1 * _SIZE + sum(moves))
+    length = _stroke_length(symbol)
+    return len(symbol.strokes), np.log(width / height), np.log(0.1 * _SIZE + length)
 
 
 def _check_measures(measures: np.ndarray) -> list[str]:
