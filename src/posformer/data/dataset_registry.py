@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from posformer.data.image_dataset import list_image_splits, open_image_split
-from posformer.data.ink_dataset import list_ink_splits, open_ink_split
+from posformer.data.image_dataset import list_splits, open_images
+from posformer.data.ink_dataset import InkDataset, list_ink_splits, load_ink
 from posformer.data.storage import Files, open_files
 from posformer.errors import DataError
 
@@ -57,8 +57,8 @@ class DatasetFormat:
 
 
 FORMATS = (
-    DatasetFormat("images", list_image_splits, open_image_split),
-    DatasetFormat("ink", list_ink_splits, open_ink_split),
+    DatasetFormat("images", list_splits, open_images),
+    DatasetFormat("ink", list_ink_splits, lambda files, split: InkDataset(load_ink(files, split))),
 )
 """All formats, in the order in which they are tried."""
 

@@ -21,22 +21,20 @@ __all__ = [
     "ImageDataset",
     "ImageSample",
     "ImageSampler",
-    "list_image_splits",
     "list_splits",
-    "open_image_split",
     "open_images",
 ]
 
 _HEADER_BYTES = 4096  # nearly always enough to read the size of an image
 
 
-def list_splits(path: str | os.PathLike[str]) -> list[str]:
+def list_splits(path: str | os.PathLike[str] | Files) -> list[str]:
     """Return the names of the splits with images in a folder or zip archive."""
-    return list_image_splits(open_files(path))
+    return [split.name for split in find_splits(open_files(path))]
 
 
 def open_images(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Files,
     split: str,
     *,
     vocabulary: Container[str] | None = None,
@@ -56,31 +54,13 @@ def open_images(
     Raises:
         DataError: If the split does not exist or has a problem; names file, line and token.
     """
-    return open_image_split(
-        open_files(path), split, vocabulary=vocabulary, polarity=polarity, strict=strict
-    )
-
-
-def list_image_splits(files: Files) -> list[str]:
-    """Return the names of the splits that have images."""
-    return [split.name for split in find_splits(files)]
-
-
-def open_image_split(
-    files: Files,
-    name: str,
-    *,
-    vocabulary: Container[str] | None = None,
-    polarity: Polarity = "auto",
-    strict: bool = True,
-) -> "ImageDataset":
-    """Open a split of opened files; see `open_images`."""
-    split = pick_split(files, name)
-    examples, problems = read_labels(files, split, vocabulary)
+    files = open_files(path)
+    found = pick_split(files, split)
+    examples, problems = read_labels(files, found, vocabulary)
     if strict and problems:
         more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
         raise DataError(f"{problems[0]}{more}")
-    return ImageDataset(files, split, examples, polarity, tuple(problems))
+    return ImageDataset(files, found, examples, polarity, tuple(problems))
 
 
 class ImageDataset(Sequence[Example]):

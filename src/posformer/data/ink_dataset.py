@@ -34,7 +34,6 @@ __all__ = [
     "drop_known_texts",
     "list_ink_splits",
     "load_ink",
-    "open_ink_split",
 ]
 
 _CACHE_VERSION = 4  # to be raised whenever reading, alignment or scaling changes
@@ -46,7 +45,7 @@ InkTransform = Callable[[AlignedInk, np.random.Generator], AlignedInk]
 
 
 def load_ink(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Files,
     split: str,
     captions: Mapping[str, Sequence[str]] | None = None,
     cache: str | os.PathLike[str] | None = DEFAULT_CACHE,
@@ -69,15 +68,7 @@ def load_ink(
     Raises:
         DataError: If the split does not exist or nothing in it can be read.
     """
-    return _load_ink(open_files(path), split, captions, cache)
-
-
-def _load_ink(
-    files: Files,
-    split: str,
-    captions: Mapping[str, Sequence[str]] | None,
-    cache: str | os.PathLike[str] | None,
-) -> list[AlignedInk]:
+    files = open_files(path)
     stored = None
     if cache is not None:
         texts = captions and sorted((name, list(tokens)) for name, tokens in captions.items())
@@ -124,11 +115,6 @@ class InkDataset(Sequence[AlignedInk]):
 def list_ink_splits(files: Files) -> list[str]:
     """Return the names of all folders that hold InkML files at any depth."""
     return sorted({folder for name in _inkml_files(files) for folder in _folders(name)})
-
-
-def open_ink_split(files: Files, split: str) -> InkDataset:
-    """Open a split of opened files, through the default cache; see `load_ink`."""
-    return InkDataset(_load_ink(files, split, None, DEFAULT_CACHE))
 
 
 def _read(

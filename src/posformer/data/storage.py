@@ -62,12 +62,14 @@ class ZipFiles:
 Files = FolderFiles | ZipFiles
 
 
-def open_files(path: str | os.PathLike[str]) -> Files:
-    """Open a folder or a zip archive for reading.
+def open_files(path: str | os.PathLike[str] | Files) -> Files:
+    """Open a folder or a zip archive for reading; opened files are returned as they are.
 
     Raises:
         DataError: If `path` does not exist or is neither a folder nor a zip archive.
     """
+    if isinstance(path, Files):
+        return path
     path = Path(path)
     if path.is_dir():
         return FolderFiles(path)
