@@ -104,6 +104,13 @@ def test_slashed_zeros_are_dropped(tmp_path):
     assert faults == [""] * 10 + ["slashed zero"] * 2
 
 
+def test_structure_tokens_are_dropped(tmp_path):
+    entries = [entry("\\\\", "ann", ZIGZAG), entry("x", "ann", ZIGZAG)]
+    path = write(tmp_path / "a.jsonl", entries)
+    assert find_faults(read_symbols(path)) == ["structure token", ""]
+    assert load_corpus(path, cache=None).tokens == {"x"}
+
+
 def test_rare_tokens_are_not_filtered(tmp_path):
     entries = [entry("a", "ann", ZIGZAG), entry("a", "bob", [[0, 0], [0, 500]])]
     assert find_faults(read_symbols(write(tmp_path / "a.jsonl", entries))) == ["", ""]

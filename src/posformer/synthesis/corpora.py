@@ -21,6 +21,7 @@ import numpy as np
 from posformer.data.array_cache import DEFAULT_CACHE, ArrayCache, file_state
 from posformer.errors import DataError
 from posformer.ink.aligned import bounds
+from posformer.latex import is_structure
 from posformer.synthesis.bank import Source, SymbolBank
 from posformer.synthesis.extents import reach
 from posformer.synthesis.glyphs import smooth_curve
@@ -186,17 +187,19 @@ def find_faults(symbols: Sequence[RawSymbol]) -> list[str]:
 
     Returns:
         For every symbol the reason to drop it (`stroke count`, `aspect ratio`, `stroke length`,
-        `shape`, or `slashed zero`, which looks like other symbols), or an empty string.
+        `shape`; `slashed zero`, which looks like other symbols; `structure token` for tokens
+        without ink such as the line break), or an empty string.
     """
     by_token: dict[str, list[int]] = defaultdict(list)
     for index, symbol in enumerate(symbols):
-        by_token[symbol.token].append(index)
+        if not is_structure(symbol.token):
+            by_token[symbol.token].append(index)
     by_token = {token: own for token, own in by_token.items() if len(own) >= _MIN_SAMPLES}
     rasters = {
         token: np.stack([_rasterize(symbols[index]) for index in own])
         for token, own in by_token.items()
     }
-    faults = [""] * len(symbols)
+    faults = ["structure token" if is_structure(one.token) else "" for one in symbols]
     for token, (own_distance, other_distance) in _shape_distances(rasters).items():
         own = by_token[token]
         median = np.median(own_distance)
