@@ -38,6 +38,10 @@ class Graph:
         values: list[ort.OrtValue] = self._session.run_with_ort_values(list(outputs), inputs)
         return values
 
+    def encode(self, image: np.ndarray) -> Arrays:
+        """Return all outputs of an encoder for one image, float32 (1, 1, height, width)."""
+        return dict(zip(self.outputs, self._session.run(None, {"images": image}), strict=True))
+
     def origin_input(self, origin: np.ndarray, cache: Values) -> np.ndarray:
         """Return the decoder's input `origin`, int64 (2, batch, beams): old image and old beam.
 
@@ -116,23 +120,23 @@ class _Format1Encoder(_Format1Graph):
 
     def __init__(self, session: ort.InferenceSession, decoder: _Format1Decoder) -> None:
         super().__init__(session, decoder._cache)
-        self._given = dict(self.outputs)
+        self._given = list(self.outputs)
         needed = {
             name: shape
             for name, shape in decoder.inputs.items()
             if name.startswith(("cache.", "memory.")) and name not in self._given
         }
-        self.outputs = {**self._given, **needed}
+        self.outputs |= needed
 
-    def run(self, outputs: Sequence[str], inputs: Values) -> list[ort.OrtValue]:
-        """Return some outputs for one image, in this order."""
-        given = [name for name in outputs if name in self._given]
-        values = dict(zip(given, super().run(given, inputs), strict=True))
-        height, width = (-(-side // STRIDE) for side in inputs["images"].shape()[2:])
+    def encode(self, image: np.ndarray) -> Arrays:
+        """Return all outputs for one image, float32 (1, 1, height, width)."""
+        values = self._session.run(None, {self._names["images"]: image})
+        arrays = dict(zip(self._given, values, strict=True))
+        height, width = (-(-side // STRIDE) for side in image.shape[2:])
         sizes = {"past": 0, "cells": height * width, "height": height, "width": width}
-        for name in set(outputs) - set(given):
-            axes = self.outputs[name]
-            shape = [sizes.get(size, 1) if isinstance(size, str) else size for size in axes]
-            kind = bool if name == "memory.padding" else np.float32
-            values[name] = ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, kind))
-        return [values[name] for name in outputs]
+        for name, axes in self.outputs.items():
+            if name not in arrays:
+                shape = [axis if isinstance(axis, int) else sizes.get(axis, 1) for axis in axes]
+                kind = bool if name == "memory.padding" else np.float32
+                arrays[name] = np.zeros(shape, kind)
+        return arrays

@@ -173,16 +173,14 @@ class OnnxRuntime:
         Every image is encoded alone: no time is spent on padding, and it cannot affect the result.
         """
         encoded, sizes = [], []
-        names = list(self._encoder.outputs)
         for image in images:
             batch, _ = pad_images([image], self.config.encoder.mask_padding)
             sizes.append((-(-batch.shape[2] // STRIDE), -(-batch.shape[3] // STRIDE)))
-            values = self._encoder.run(names, _values({"images": batch}))
-            encoded.append([value.numpy() for value in values])
+            encoded.append(self._encoder.encode(batch))
         feature_map = max(height for height, _ in sizes), max(width for _, width in sizes)
         joined = {
-            name: _join(self._encoder.outputs[name], parts, sizes, feature_map)
-            for name, parts in zip(names, zip(*encoded, strict=True), strict=True)
+            name: _join(axes, [arrays[name] for arrays in encoded], sizes, feature_map)
+            for name, axes in self._encoder.outputs.items()
         }
         memory, cache = (_with_prefix(joined, prefix) for prefix in ("memory.", "cache."))
         return OnnxStepModel(self._decoder, memory, cache, feature_map)
