@@ -32,12 +32,11 @@ from posformer.evaluation.predict import EvaluationSet, open_set
 from posformer.image.sizing import at_working_size
 from posformer.latex import Vocabulary
 from posformer.models import ModelConfig
-from posformer.models.checkpoint import save_model
 from posformer.models.encoder import Features
-from posformer.models.export import export_onnx
 from posformer.models.padding import pad_images
 from posformer.models.posformer import PosFormer
 from posformer.runtime import Runtime, load_runtime
+from posformer.runtime.model_export import export_model
 from posformer.runtime.onnx_runtime import OnnxRuntime
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
 from posformer.search import DecodingOptions, StepModel, search
@@ -125,8 +124,8 @@ def uncached_step(model: PosFormer, features: Features, sequences: Tensor) -> Te
     beams = len(sequences)
     cells = features.cells.repeat(beams, 1, 1, 1)
     padding = features.padding.repeat(beams, 1, 1)
-    memory = model.decoder.stack.remember(Features(cells, padding))
-    return model.step(sequences[:, None], memory, None)[0][:, 0]
+    memory = model.prepare_memory(Features(cells, padding))
+    return model.step(sequences[:, None], memory, model.initial_cache(memory)).log_probs[:, 0]
 
 
 @torch.inference_mode()
@@ -164,7 +163,7 @@ def best_time(work: Callable[[int], None], tokens: int, repeats: int, threads: i
 
 def table(arguments: argparse.Namespace, folder: Path) -> None:
     model, threads = paper_model(), arguments.threads
-    save_model(model, folder / "model", further=export_onnx(model, folder))
+    export_model(model, folder / "model")
     image = (np.random.default_rng(0).random(SIZE) < 0.1).astype(np.uint8) * np.uint8(255)
     features = encode(model, image)
     onnx = cached(OnnxRuntime.load(folder / "model", threads), image, arguments.beam)

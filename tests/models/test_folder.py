@@ -1,4 +1,4 @@
-"""Model folders: complete, checked, refused by name when something is wrong."""
+"""Model folders: round trip, checks, error messages."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_a_saved_model_comes_back(folder: Path) -> None:
+def test_round_trip(folder: Path) -> None:
     model, original = load_model(folder), tiny_model().for_inference()
     for name, value in original.state_dict().items():
         assert torch.equal(model.state_dict()[name], value), name
@@ -28,7 +28,7 @@ def test_a_saved_model_comes_back(folder: Path) -> None:
     assert open_folder(folder).info == {"trained_on": "nothing"}
 
 
-def test_position_parts_are_not_saved(folder: Path) -> None:
+def test_training_only_parts_are_not_saved(folder: Path) -> None:
     from safetensors import safe_open
 
     with safe_open(folder / "model.safetensors", "pt") as file:
@@ -57,7 +57,7 @@ def test_a_missing_file_is_named(folder: Path) -> None:
         open_folder(folder)
 
 
-def test_a_newer_format_is_refused(folder: Path) -> None:
+def test_a_newer_format_is_an_error(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     config["format"] = 99
     (folder / "config.json").write_text(json.dumps(config))
@@ -66,13 +66,13 @@ def test_a_newer_format_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "files": 3}'])
-def test_a_broken_config_is_told_in_words(folder: Path, text: str) -> None:
+def test_a_broken_config_has_a_clear_message(folder: Path, text: str) -> None:
     (folder / "config.json").write_text(text)
     with pytest.raises(ModelError, match=r"config\.json"):
         open_folder(folder)
 
 
-def test_what_is_no_model_is_told_in_words(tmp_path: Path) -> None:
+def test_a_path_without_a_model_has_a_clear_message(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no such model"):
         load_model(tmp_path / "nowhere")
     (tmp_path / "text.ckpt").write_text("hello")
@@ -80,30 +80,30 @@ def test_what_is_no_model_is_told_in_words(tmp_path: Path) -> None:
         load_model(tmp_path / "text.ckpt")
 
 
-def test_a_folder_of_other_things_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(ModelError, match="not empty"):
         save_model(tiny_model(), tmp_path)
     assert (tmp_path / "thesis.tex").exists()
 
 
-def test_a_vocabulary_can_grow(tmp_path: Path) -> None:
+def test_init_with_a_larger_vocabulary() -> None:
     old = tiny_model()
     new = PosFormer(tiny_config(), VOCABULARY.extended(["D", r"\psi"]))
     fresh = new.decoder.embed.weight[new.vocabulary.index("D")].clone()
     assert take_weights(new, old) == []
-    for word in VOCABULARY.tokens:
-        old_row = old.decoder.embed.weight[VOCABULARY.index(word)]
-        assert torch.equal(new.decoder.embed.weight[new.vocabulary.index(word)], old_row)
+    for token in VOCABULARY.tokens:
+        entry = old.decoder.embed.weight[VOCABULARY.index(token)]
+        assert torch.equal(new.decoder.embed.weight[new.vocabulary.index(token)], entry)
     assert torch.equal(new.decoder.embed.weight[new.vocabulary.index("D")], fresh)
 
 
-def test_words_find_their_rows_in_another_order() -> None:
+def test_init_with_another_order_of_tokens() -> None:
     old = tiny_model()
     new = PosFormer(tiny_config(), Vocabulary(reversed(VOCABULARY.tokens)))
     take_weights(new, old)
-    for word in VOCABULARY.tokens:
+    for token in VOCABULARY.tokens:
         assert torch.equal(
-            new.decoder.head.weight[new.vocabulary.index(word)],
-            old.decoder.head.weight[VOCABULARY.index(word)],
+            new.decoder.head.weight[new.vocabulary.index(token)],
+            old.decoder.head.weight[VOCABULARY.index(token)],
         )

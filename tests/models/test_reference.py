@@ -34,9 +34,9 @@ def answers(reference: Path) -> dict[str, torch.Tensor]:
         return {name: torch.from_numpy(stored[name]) for name in stored.files}
 
 
-def by_direction(rows: torch.Tensor) -> torch.Tensor:
-    """Their batch holds left to right, then right to left; ours has the directions as rows."""
-    forward, backward = rows.chunk(2)
+def by_direction(values: torch.Tensor) -> torch.Tensor:
+    """Return (batch, directions, …); their batch holds all of one direction, then the other."""
+    forward, backward = values.chunk(2)
     return torch.stack((forward, backward), dim=1)
 
 
@@ -57,7 +57,7 @@ def test_logits_of_the_three_heads_in_both_directions(
     identifiers = by_direction(answers["position_input"]).float()
     with torch.inference_mode():
         output = model(answers["img"], answers["mask"], tokens, identifiers)
-    fed = tokens != 0
+    given = tokens != 0
     assert output.position is not None
     for ours, theirs in (
         (output.logits, "symbol_logits"),
@@ -65,7 +65,7 @@ def test_logits_of_the_three_heads_in_both_directions(
         (output.position.letters, "position_logits"),
     ):
         expected = by_direction(answers[theirs])
-        torch.testing.assert_close(ours[fed], expected[fed], atol=TOLERANCE, rtol=0)
+        torch.testing.assert_close(ours[given], expected[given], atol=TOLERANCE, rtol=0)
 
 
 def find(model: PosFormer, images: torch.Tensor, mask: torch.Tensor, beam: int) -> list[Hypothesis]:

@@ -1,51 +1,34 @@
-"""ONNX Runtime and PyTorch run a model alike."""
+"""ONNX Runtime and PyTorch give the same results for every model."""
 
 import json
+import shutil
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_exports import MODELS
 
 from posformer.data import open_images
 from posformer.errors import ModelError
-from posformer.latex import Vocabulary
-from posformer.models import ModelConfig, RefinementConfig
 from posformer.models.checkpoint import load_model, save_model
-from posformer.models.public_checkpoint import load_public_checkpoint
 from posformer.runtime import decode_images, load_runtime
 from posformer.runtime import onnx_runtime as onnx_engine
-from posformer.runtime.model_export import export_model
 from posformer.runtime.onnx_runtime import OnnxRuntime
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
 from posformer.search import DecodingOptions, Hypothesis, search
-from tiny import VOCABULARY, random_images, tiny_config, tiny_model
+from tiny import VOCABULARY, random_images, tiny_model
 
 SIZES = [(40, 90), (33, 120), (70, 50), (16, 16), (90, 200)]
 TOLERANCE = 1e-3
 
 
-def with_decoder(**changes: object) -> ModelConfig:
-    config = tiny_config()
-    return replace(config, decoder=replace(config.decoder, **changes))
-
-
-CONFIGS = {
-    "posformer": tiny_config(),
-    "comer": with_decoder(refinement=RefinementConfig(6, structure=())),
-    "masked by what is fed": with_decoder(refinement=RefinementConfig(6, masked_by="fed")),
-    "bttr": with_decoder(refinement=None),
-    "forward only": with_decoder(refinement=None, directions="forward", layers=1),
-}
-
 Engines = tuple[PyTorchRuntime, OnnxRuntime]
 
 
-@pytest.fixture(scope="module", params=CONFIGS.values(), ids=CONFIGS)
-def engines(request, tmp_path_factory) -> Engines:
-    folder = tmp_path_factory.mktemp("model") / "tiny"
-    export_model(tiny_model(1, request.param), folder)
+@pytest.fixture(scope="module", params=MODELS)
+def engines(request, exported) -> Engines:
+    folder = exported(request.param)
     return PyTorchRuntime(load_model(folder)), OnnxRuntime.load(folder)
 
 
@@ -62,20 +45,20 @@ def options_for(**changes: object) -> DecodingOptions:
 
 
 @pytest.mark.parametrize("search", [{"greedy": True}, {"beam": 4, "top_k": 3}], ids=str)
-def test_both_find_the_same_in_random_images(engines, search):
+def test_both_engines_decode_random_images_alike(engines, search):
     images = random_images(2, SIZES)
     one, other = (decode_images(each, images, options_for(**search)) for each in engines)
     agree(one, other)
 
 
-def test_both_find_the_same_in_real_images(engines, crohme_zip):
+def test_both_engines_decode_real_images_alike(engines, crohme_zip):
     source = open_images(crohme_zip, "2014")
     images = [source.image(number) for number in range(0, 60, 10)]
     one, other = (decode_images(each, images, options_for(beam=3)) for each in engines)
     agree(one, other)
 
 
-def test_a_image_alone_and_among_others_reads_the_same(engines):
+def test_an_image_gives_the_same_result_alone_and_in_a_group(engines):
     images = random_images(3, SIZES)
     for runtime in engines:
         options = options_for(beam=3)
@@ -87,28 +70,27 @@ def test_a_image_alone_and_among_others_reads_the_same(engines):
         agree(together, alone)
 
 
-def test_both_look_at_the_same_places(engines):
+def test_attention_maps_agree(engines):
     images = random_images(4, [(48, 80)])
     tokens = np.random.default_rng(0).integers(1, len(VOCABULARY), (1, 2, 7))
     one, other = (runtime.encode(images).attention(tokens) for runtime in engines)
     config = engines[0].config.decoder
-    assert len(one) == len(other) == config.layers
+    layers, heads = getattr(config, "layers", 1), getattr(config, "heads", 1)
+    assert len(one) == len(other) == layers
     for number, (ours, theirs) in enumerate(zip(one, other, strict=True)):
-        assert ours.weights.shape == (1, 2, 7, config.heads, 3 * 5)
+        assert ours.weights.shape == (1, 2, 7, heads, 3, 5)
         np.testing.assert_allclose(ours.weights, theirs.weights, atol=1e-4)
-        np.testing.assert_allclose(ours.raw, theirs.raw, atol=1e-4)
+        np.testing.assert_allclose(ours.raw_weights, theirs.raw_weights, atol=1e-4)
+        np.testing.assert_allclose(ours.mean_weights(), ours.weights.mean(3))
         refined = config.refinement is not None and number > 0
-        assert [each.correction is not None for each in (ours, theirs)] == [refined, refined]
+        assert ours.is_refined == theirs.is_refined == refined
         if refined:
-            np.testing.assert_allclose(ours.correction, theirs.correction, atol=1e-3)
-            taken_off = ours.raw * np.exp(-ours.correction)
-            expected = taken_off / taken_off.sum(-1, keepdims=True)
-            np.testing.assert_allclose(ours.weights, expected, atol=1e-5)
+            np.testing.assert_allclose(ours.refinement, theirs.refinement, atol=1e-3)
         else:
-            np.testing.assert_array_equal(ours.weights, ours.raw)
+            np.testing.assert_array_equal(ours.weights, ours.raw_weights)
 
 
-def test_feeding_at_once_and_step_by_step_is_the_same(engines):
+def test_steps_in_one_call_equal_steps_one_by_one(engines):
     _, onnx = engines
     model = onnx.encode(random_images(5, SIZES[:2]))
     tokens = np.random.default_rng(1).integers(1, len(VOCABULARY), (2, 3, 9))
@@ -121,7 +103,7 @@ def test_feeding_at_once_and_step_by_step_is_the_same(engines):
     assert np.exp(whole).sum(-1) == pytest.approx(1, abs=1e-4)
 
 
-def test_long_sequences_go_in_pieces_that_memory_holds(engines, monkeypatch):
+def test_long_sequences_are_split_to_limit_memory(engines, monkeypatch):
     _, onnx = engines
     model = onnx.encode(random_images(5, SIZES[:2]))
     tokens = np.random.default_rng(1).integers(1, len(VOCABULARY), (2, 3, 9))
@@ -129,13 +111,14 @@ def test_long_sequences_go_in_pieces_that_memory_holds(engines, monkeypatch):
     calls = []
     inner = model._step
     monkeypatch.setattr(model, "_step", lambda *given: calls.append(given[0]) or inner(*given))
-    monkeypatch.setattr(onnx_engine, "_MAP_NUMBERS", 2 * 6 * 24)  # two steps of six rows
+    monkeypatch.setattr(onnx_engine, "_MAX_CELLS", 2 * 6 * 24)  # two steps of six beams
     pieces, _ = model.step(tokens, model.start())
-    assert [piece.shape[-1] for piece in calls] == [2, 2, 2, 2, 1]
+    lengths = [2, 2, 2, 2, 1] if onnx._decoder.inputs["input_ids"][2] == "steps" else [1] * 9
+    assert [piece.shape[-1] for piece in calls] == lengths
     np.testing.assert_allclose(pieces, whole, atol=1e-4)
 
 
-def test_nonsense_cannot_go_on_for_ever(engines):
+def test_the_length_of_a_result_is_limited(engines):
     (image,) = random_images(8, [(32, 32)])
     for runtime in engines:
         options = DecodingOptions(beam=2, scales=1)
@@ -143,7 +126,7 @@ def test_nonsense_cannot_go_on_for_ever(engines):
         assert len(best.tokens) <= 24 + 2 * 4
 
 
-def test_rows_and_images_can_be_chosen(engines):
+def test_beams_and_images_can_be_selected(engines):
     _, onnx = engines
     images = random_images(6, SIZES[:3])
     model = onnx.encode(images)
@@ -159,7 +142,7 @@ def test_rows_and_images_can_be_chosen(engines):
         np.testing.assert_allclose(scores[row, 0, 0], expected[0, 0, -1], atol=1e-4)
 
 
-def test_threads_share_a_model(engines):
+def test_several_threads_can_use_a_model(engines):
     _, onnx = engines
     images = random_images(7, SIZES)
     options = options_for(beam=3)
@@ -180,11 +163,8 @@ def test_threads_share_a_model(engines):
             agree(one, other)
 
 
-def test_the_authors_answers_come_out_of_onnx_runtime(reference: Path, tmp_path: Path):
-    vocabulary = Vocabulary.load(reference / "crohme_dictionary.txt")
-    model = load_public_checkpoint(reference / "posformer_reference_small.ckpt", vocabulary)
-    export_model(model, tmp_path / "imported")
-    runtime = OnnxRuntime.load(tmp_path / "imported")
+def test_onnx_runtime_reproduces_the_authors_results(reference: Path, imported: Path):
+    runtime = OnnxRuntime.load(imported)
     answers = json.loads((reference / "posformer_reference_small.json").read_text())
     with np.load(reference / "posformer_reference_small.npz") as stored:
         images, masks = stored["img"], stored["mask"]
@@ -197,30 +177,45 @@ def test_the_authors_answers_come_out_of_onnx_runtime(reference: Path, tmp_path:
         assert best.score == pytest.approx(answer["score"], abs=TOLERANCE)
 
 
-# Which engine runs
+def test_images_can_be_selected_before_the_first_token(engines):
+    images = random_images(6, SIZES[:3])
+    tokens = np.full((1, 2, 3), 5)
+    for runtime in engines:
+        model = runtime.encode(images)
+        state = model.select(model.start(), np.array([2]), np.array([[0]]))
+        chosen, _ = model.step(tokens, state)
+        alone = runtime.encode(images[2:])
+        expected, _ = alone.step(tokens, alone.start())
+        np.testing.assert_allclose(chosen, expected, atol=1e-4)
 
 
-def test_onnx_runtime_is_taken_where_there_are_files_for_it(tmp_path):
-    export_model(tiny_model(), tmp_path / "whole")
+# Selection of the engine
+
+
+def test_onnx_runtime_is_the_default_if_there_are_onnx_files(exported, tmp_path):
+    complete = exported("posformer")
     save_model(tiny_model(), tmp_path / "weights")
-    assert isinstance(load_runtime(tmp_path / "whole"), OnnxRuntime)
-    assert isinstance(load_runtime(tmp_path / "whole", "pytorch"), PyTorchRuntime)
+    assert isinstance(load_runtime(complete), OnnxRuntime)
+    assert isinstance(load_runtime(complete, "pytorch"), PyTorchRuntime)
     assert isinstance(load_runtime(tmp_path / "weights"), PyTorchRuntime)
     with pytest.raises(ModelError, match=r"has no encoder\.onnx"):
         load_runtime(tmp_path / "weights", "onnx")
 
 
-def test_a_folder_that_is_no_model_is_refused(tmp_path):
+def test_a_folder_without_a_model_is_an_error(tmp_path):
     with pytest.raises(ModelError, match="no such model folder"):
         load_runtime(tmp_path / "nowhere")
     with pytest.raises(ModelError, match=r"config\.json"):
         load_runtime(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["encoder.onnx", "decoder.onnx", "vocabulary.txt"])
-def test_missing_and_damaged_files_are_named(tmp_path, name):
+FILES = ["encoder.onnx", "decoder.onnx", "model.safetensors", "vocabulary.txt"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_missing_and_damaged_files_are_named(exported, tmp_path, name):
     folder = tmp_path / "model"
-    export_model(tiny_model(), folder)
+    shutil.copytree(exported("posformer"), folder)
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 1
     (folder / name).write_bytes(content)

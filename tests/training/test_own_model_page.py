@@ -1,4 +1,4 @@
-"""The page about models of one's own, followed word for word."""
+"""The page about your own model: every step is executed."""
 
 import csv
 import json
@@ -40,7 +40,7 @@ def test_the_page_can_be_followed(tmp_path: Path) -> None:
     (tmp_path / "glance.py").write_text(code)
     (tmp_path / "glance.yaml").write_text(config)
     said = at(tmp_path, commands)
-    assert "PyTorch runs it" in said
+    assert "ONNX and PyTorch agree within" in said
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert scores["count"] == 24
     assert scores["exprate"] > 75
@@ -50,12 +50,13 @@ def test_the_page_can_be_followed(tmp_path: Path) -> None:
     assert not any(row["error"] for row in rows)
 
 
-def test_the_page_s_model_keeps_to_the_interface(tmp_path: Path) -> None:
-    """What search relies on, of which the commands show only the outcome."""
+def test_the_model_of_the_page_implements_the_interface(tmp_path: Path) -> None:
+    """The properties that the search relies on, and the ONNX export."""
     (tmp_path / "glance.py").write_text(blocks("python")[0])
     (tmp_path / "check.py").write_text(
         """
 import sys
+from pathlib import Path
 
 import torch
 
@@ -63,6 +64,7 @@ sys.path.insert(0, "TESTS")
 from posformer.models import ModelConfig
 from posformer.models.padding import pad_images
 from posformer.models.registry import create_model
+from posformer.runtime.model_export import export_model
 from tiny import VOCABULARY, random_images
 
 config = ModelConfig.from_dict({"name": "glance:Glance", "position": "heads"})
@@ -73,13 +75,16 @@ images = random_images(0, [(40, 60), (100, 30)])
 tokens = torch.randint(3, len(VOCABULARY), (2, 3, 7))
 with torch.inference_mode():
     memory = model.encode(*map(torch.from_numpy, pad_images(images)))
-    whole, _ = model.step(tokens, memory, None)
-    first, kept = model.step(tokens[..., :4], memory, None)
-    second, _ = model.step(tokens[..., 4:], memory, kept)
-    torch.testing.assert_close(torch.cat((first, second), 2), whole, atol=1e-5, rtol=1e-4)
+    complete = model.step(tokens, memory, model.initial_cache(memory, 3)).log_probs
+    first = model.step(tokens[..., :4], memory, model.initial_cache(memory, 3))
+    second = model.step(tokens[..., 4:], memory, first.cache)
+    parts = torch.cat((first.log_probs, second.log_probs), 2)
+    torch.testing.assert_close(parts, complete, atol=1e-5, rtol=1e-4)
     alone = model.encode(*map(torch.from_numpy, pad_images(images[:1])))
-    single, _ = model.step(tokens[:1], alone, None)
-    torch.testing.assert_close(single, whole[:1], atol=1e-5, rtol=1e-4)
+    single = model.step(tokens[:1], alone, model.initial_cache(alone, 3)).log_probs
+    torch.testing.assert_close(single, complete[:1], atol=1e-5, rtol=1e-4)
+folder, difference = export_model(model, Path("exported"))
+assert difference < 1e-4
 """.replace("TESTS", str(Path(__file__).parents[1]))
     )
-    at(tmp_path, "PYTHONPATH=. python check.py")
+    at(tmp_path, "PYTHONPATH=.:$PYTHONPATH python check.py")

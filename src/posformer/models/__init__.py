@@ -1,6 +1,6 @@
-"""The recognizer: encoder, attention, decoder and position heads.
+"""Recognition models, their config, model folders and ONNX export.
 
-Only the settings are imported here; the networks need PyTorch and are imported by name.
+This package imports only the configs. The networks need PyTorch; import them from their modules.
 """
 
 from posformer.models.model_config import (

@@ -1,4 +1,4 @@
-"""Settings named as in version 0.1: its models, checkpoints and configs still load."""
+"""Setting names of version 0.1: its models, checkpoints and configs still load."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ _RENAMED_VALUES = {
 
 
 def current_key(key: str) -> str:
-    """The present name of a dotted key."""
+    """Return the current name of a dotted key."""
     for old, new in _RENAMED.items():
         if key == old or key.startswith(f"{old}."):
             return new + key.removeprefix(old)
@@ -30,7 +30,7 @@ def current_key(key: str) -> str:
 
 
 def current_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings of a training config under their present names."""
+    """Return nested settings of a training config under their current names."""
     result: dict[str, Any] = {}
     for name, value in values.items():
         key = current_key(prefix + name)
@@ -43,12 +43,12 @@ def current_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, A
 
 
 def current_model_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for the settings of a model."""
+    """Return the settings of a model under their current names."""
     return current_settings(values, "model.")
 
 
 def current_checkpoint(own: Mapping[str, Any]) -> dict[str, Any]:
-    """What training stores of itself in a checkpoint, under its present names."""
+    """Return the `posformer` entry of a checkpoint under its current names."""
     result = dict(own)
     for old, new in (("recipe", "config"), ("words", "tokens")):
         if old in result:

@@ -33,42 +33,43 @@ _Kind = TypeVar("_Kind")
 
 @dataclass(frozen=True)
 class ImageConfig:
-    """The size in which a model is given its images."""
+    """Size of the input images."""
 
-    scale: float = 1.0  # against CROHME's images
-    margin: int | None = None  # pixels, before scaling, left around the ink; None: all there is
-    max_pixels: int = 320_000  # larger images are made smaller
+    scale: float = 1.0  # relative to the images of CROHME
+    margin: int | None = None  # pixels around the ink before scaling; None keeps the whole image
+    max_pixels: int = 320_000  # larger images are shrunk
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """A DenseNet-B whose feature map is 1/16 of the image."""
+    """DenseNet-B with a feature map of 1/16 of the image size."""
 
-    growth: int = 24  # channels a layer adds
+    growth: int = 24  # channels that each layer adds
     layers: tuple[int, ...] = (16, 16, 16)  # bottlenecks in each dense block
-    dropout: float = 0.2  # behind each convolution
-    mask_padding: bool = True  # padding is zero before every convolution that looks sideways
+    dropout: float = 0.2  # after each convolution
+    mask_padding: bool = True  # set padding to zero before every 3×3 convolution
 
 
 @dataclass(frozen=True)
 class RefinementConfig:
-    """Attention refinement; leaving structure tokens out is the implicit attention correction."""
+    """Attention refinement; leaving out structure tokens is implicit attention correction."""
 
-    channels: int = 32  # of the 5x5 convolution over the attention of the past
-    # Tokens whose attention is no coverage; None: all without ink, (): none, as in CoMER.
+    channels: int = 32  # of the 5×5 convolution over the coverage
+    # Tokens whose attention does not count as coverage; None: all without ink, (): none, as in
+    # CoMER.
     structure: tuple[str, ...] | None = None
     # Which step a structure token leaves out: the one that decodes it, or the one whose input it
     # is, as in the authors' program.
     masked_by: Literal["decoded", "input"] = "decoded"
 
     def leaves_out(self, token: str) -> bool:
-        """Whether the attention of a token is no coverage."""
+        """Return whether the attention of a token does not count as coverage."""
         return is_structure(token) if self.structure is None else token in self.structure
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """A post-norm Transformer decoder over the cells of the feature map."""
+    """Post-norm Transformer decoder over the cells of the feature map."""
 
     width: int = 256
     heads: int = 8
@@ -81,139 +82,134 @@ class DecoderConfig:
 
     @property
     def trained_directions(self) -> Directions:
-        """Which rows a training batch holds for each image."""
+        """Directions of a training batch."""
         return self.directions
 
     def describe(self) -> str:
-        """In a few words."""
+        """Return a short description."""
         return f"Transformer, width {self.width}, {self.layers} layers"
 
 
 @dataclass(frozen=True)
 class RecurrentDecoderConfig:
-    """Two GRU cells around an attention that knows what it has covered: DWAP."""
+    """DWAP: two GRU cells around an attention with coverage."""
 
     width: int = 256  # of the states
-    embedding: int = 256  # width of a symbol that is fed in
-    attention: int = 512  # width in which states, cells and coverage are compared
-    coverage: tuple[int, ...] = (11,)  # kernels of the convolutions over the summed attention
-    positions: bool = False  # whether the attention also knows where a cell is
-    dropout: float = 0.2  # in front of the linear layer over the vocabulary
+    embedding: int = 256  # width of an embedded token
+    attention: int = 512  # width of the additive attention
+    coverage: tuple[int, ...] = (11,)  # kernel sizes of the convolutions over the coverage
+    positions: bool = False  # add cell positions to the keys
+    dropout: float = 0.2  # before the linear layer over the vocabulary
     directions: Literal["forward"] = "forward"
 
     @property
     def trained_directions(self) -> Directions:
-        """Which rows a training batch holds for each image."""
+        """Directions of a training batch."""
         return "forward"
 
     @property
     def refinement(self) -> None:
-        """None: what was covered goes into the attention itself."""
+        """None: the attention reads the coverage itself."""
 
     def describe(self) -> str:
-        """In a few words."""
+        """Return a short description."""
         return f"GRU, width {self.width}"
 
 
 @dataclass(frozen=True)
 class MutualDecoderConfig(RecurrentDecoderConfig):
-    """Two such decoders in opposite directions that learn from each other: ABM."""
+    """ABM: two such decoders in opposite directions that learn from each other."""
 
-    coverage: tuple[int, ...] = (5, 11)  # attention aggregation: near and far
-    temperature: float = 2.0  # at which the two distributions are compared
+    coverage: tuple[int, ...] = (5, 11)  # attention aggregation
+    temperature: float = 2.0  # of the mutual loss
 
     @property
     def trained_directions(self) -> Directions:
-        """Which rows a training batch holds for each image."""
+        """Directions of a training batch."""
         return "both"
 
 
 @dataclass(frozen=True)
 class CountingDecoderConfig(RecurrentDecoderConfig):
-    """Such a decoder that is told how often each symbol occurs: CAN."""
+    """CAN: such a decoder that also reads how often each symbol occurs."""
 
     positions: bool = True
     dropout: float = 0.5
-    counting: tuple[int, ...] = (3, 5)  # kernels of the branches that count
+    counting: tuple[int, ...] = (3, 5)  # kernel sizes of the counting branches
     counting_channels: int = 512
     counting_reduction: int = 16  # of the channels inside the channel attention
 
 
 @dataclass(frozen=True)
 class OwnDecoderConfig:
-    """Settings of a model that is not of this package."""
+    """Settings of a model outside the package."""
 
     directions: Directions = "forward"
-    settings: dict[str, Any] = field(default_factory=dict)  # whatever the model reads
+    settings: dict[str, Any] = field(default_factory=dict)  # read by the model
 
     @property
     def trained_directions(self) -> Directions:
-        """Which rows a training batch holds for each image."""
+        """Directions of a training batch."""
         return self.directions
 
     @property
     def refinement(self) -> None:
-        """None: nothing is known of it."""
+        """None: not known."""
 
     def describe(self) -> str:
-        """In a few words."""
-        return ", ".join(f"{name} {value}" for name, value in self.settings.items()) or "its own"
+        """Return a short description."""
+        return (
+            ", ".join(f"{name} {value}" for name, value in self.settings.items()) or "no settings"
+        )
 
 
 AnyDecoderConfig = DecoderConfig | RecurrentDecoderConfig | OwnDecoderConfig
 
-_DECODERS: dict[str, type[AnyDecoderConfig]] = {
-    "posformer": DecoderConfig,
-    "dwap": RecurrentDecoderConfig,
-    "abm": MutualDecoderConfig,
-    "can": CountingDecoderConfig,
-}
-
 
 @dataclass(frozen=True)
 class PositionConfig:
-    """The position forest: a second task in training, absent at inference."""
+    """Position forest: a second task in training, absent at inference."""
 
     form: Literal["separate", "shared", "heads"] = "shared"
-    coding: Literal["paper", "authors"] = "paper"  # how identifiers are spelled
-    levels: int = 5  # nested levels told apart; deeper ones count as the last
-    length: int = 5  # letters of an identifier that are fed in
+    coding: Literal["paper", "authors"] = "paper"  # spelling of identifiers
+    levels: int = 5  # distinct nested levels; deeper ones count as the last
+    length: int = 5  # letters of an input identifier
     hidden: int = 128  # width inside the two heads
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A whole recognizer, its vocabulary apart."""
+    """Config of a recognizer, without its vocabulary."""
 
-    name: str = "posformer"  # which architecture; `package.module:Class` for one of your own
+    name: str = "posformer"  # see `registry.MODELS`; `package.module:Class` for your own
     image: ImageConfig = field(default_factory=ImageConfig)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    decoder: AnyDecoderConfig = field(default_factory=DecoderConfig)  # of the kind `name` asks for
-    # None: no position forest, as in all architectures but PosFormer unless one is asked for. The
-    # form alone stands for the rest: `position: heads`.
+    decoder: AnyDecoderConfig = field(default_factory=DecoderConfig)  # its class depends on `name`
+    # None: no position forest, the default of all models but PosFormer. The form alone is short
+    # for default values of the rest: `position: heads`.
     position: PositionConfig | None = field(default_factory=PositionConfig)
-    symbol_map: bool = False  # predict the symbol of each cell while training (needs ink)
+    symbol_map: bool = False  # predict the symbol of each cell in training (needs ink)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON or YAML."""
+        """Return plain values for JSON or YAML."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
-        """The inverse of `to_dict`; raises ConfigError for a setting that does not exist."""
+        """Return the config of plain values; unknown settings raise ConfigError."""
         model: ModelConfig = from_dict(cls, _with_decoder(values))
         return model
 
     def decoder_as(self, kind: type[_Kind]) -> _Kind:
-        """The settings of the decoder as a model of this kind reads them.
+        """Return the decoder config as an instance of a class.
 
-        A model of your own may build on one of the package's: it then has its settings in
+        A model outside the package that extends one of the package has these settings in
         `decoder.settings`.
         """
         if isinstance(self.decoder, kind):
             return self.decoder
         if not isinstance(self.decoder, OwnDecoderConfig):
-            raise ConfigError(f"model.decoder: {self.name} reads a {kind.__name__}")
+            raise ConfigError(f"model.decoder: {self.name} needs a {kind.__name__}")
         known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
         told = {"directions": self.decoder.directions} if "directions" in known else {}
         made: _Kind = from_dict(kind, {**told, **self.decoder.settings})
@@ -221,15 +217,17 @@ class ModelConfig:
 
 
 def _with_decoder(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a model with its decoder's of the right kind, and short forms written out."""
+    """Return settings with the decoder config of the model, and short forms expanded."""
+    from posformer.models.registry import MODELS  # imports this module
+
     result = current_model_settings(values)
     name = str(result.get("name", "posformer"))
-    if name not in _DECODERS and ":" not in name:
+    if name not in MODELS and ":" not in name:
         raise ConfigError(
-            f"model.name: there is no {name!r}; there are {', '.join(_DECODERS)}, and "
+            f"model.name: unknown model {name!r}; available: {', '.join(MODELS)}, and "
             "'package.module:Class' for your own"
         )
-    kind = _DECODERS.get(name, OwnDecoderConfig)
+    kind = MODELS[name][1] if name in MODELS else OwnDecoderConfig
     decoder = result.get("decoder", {})
     if isinstance(decoder, Mapping):
         result["decoder"] = from_dict(kind, dict(decoder))
@@ -241,7 +239,7 @@ def _with_decoder(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_dict(kind: type[Any], values: dict[str, Any]) -> Any:
-    """A dataclass from nested plain values, strictly: unknown names and wrong types are refused."""
+    """Return a dataclass of nested plain values; unknown names and wrong types are errors."""
     hooks: dict[type[Any], Callable[[Any], Any]] = {ModelConfig: _as_model}
     rules = dacite.Config(cast=[tuple, float], strict=True, type_hooks=hooks)
     try:

@@ -51,6 +51,8 @@ _REWRITE_RULES = (
     rules.collapse_slice_rule,
     rules.collapse_slice2_rule,
     rules.materialize_reshape_shape_rule,
+    rules.no_op_expand_rule,
+    rules.no_op_transpose_rule,
     rules.remove_optional_bias_from_conv_rule,
     rules.reshape_reshape_rule,
     rules.squeeze_reshape_1d_rule,
@@ -306,10 +308,11 @@ def _simplify(model: onnx_ir.Model) -> None:
     for _ in range(2):
         optimizer.fold_constants(model)
         rewriter.rewrite(model, _REWRITE_RULES)
+        passes.CommonSubexpressionEliminationPass()(model)
         optimizer.remove_unused_nodes(model)
     for step in (
-        passes.CommonSubexpressionEliminationPass(),
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
+        passes.DeduplicateInitializersPass(size_limit=64),
         passes.OutputFixPass(),
         passes.ClearMetadataAndDocStringPass(),
     ):
@@ -355,24 +358,24 @@ def _use_stored_weights(graph: onnx.GraphProto, stored: Mapping[str, TensorProto
 
     Parameters in half precision are cast; ONNX Runtime does so once, while it loads the graph.
     """
-    kept, casts = [], []
+    initializers, casts = [], []
     for initializer in graph.initializer:
         reference = stored.get(initializer.name.removeprefix("model."))
         if reference is None:
-            kept.append(initializer)
+            initializers.append(initializer)
         elif reference.data_type == initializer.data_type:
-            kept.append(TensorProto())
-            kept[-1].CopyFrom(reference)
-            kept[-1].name = initializer.name
+            initializers.append(TensorProto())
+            initializers[-1].CopyFrom(reference)
+            initializers[-1].name = initializer.name
         else:
-            kept.append(reference)
+            initializers.append(reference)
             cast = helper.make_node(
                 "Cast", [reference.name], [initializer.name], to=initializer.data_type
             )
             casts.append(cast)
     nodes = [*casts, *graph.node]
     del graph.initializer[:], graph.node[:]
-    graph.initializer.extend(kept)
+    graph.initializer.extend(initializers)
     graph.node.extend(nodes)
 
 

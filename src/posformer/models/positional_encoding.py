@@ -45,4 +45,4 @@ def cell_positions(padding: Tensor, width: int) -> Tensor:
 def _normalized_places(inside: Tensor) -> Tensor:
     """Return places from 0 to 2π along a side, float32 (batch, side)."""
     places = inside.float().cumsum(1)
-    return places / (places[:, -1:] + 1e-6) * (2 * math.pi)
+    return places / (places.amax(1, keepdim=True) + 1e-6) * (2 * math.pi)

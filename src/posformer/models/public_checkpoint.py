@@ -1,7 +1,7 @@
-"""Reads the checkpoints that the authors of CoMER and PosFormer publish.
+"""Loads the checkpoints that the authors of CoMER and PosFormer published.
 
-Such a file is a pickle that may name any class. Here only tensors are rebuilt; every other name
-becomes an inert stand-in, so that no code from the file runs.
+Such a file is a pickle that can name any class. Only tensors are rebuilt; every other name is
+replaced by an inert class, so that no code of the file runs.
 """
 
 import pickle
@@ -30,7 +30,7 @@ __all__ = ["load_public_checkpoint"]
 
 
 class _StandIn:
-    """Takes the place of an object whose class is not loaded; accepts anything, does nothing."""
+    """Replaces objects of classes that are not loaded; accepts anything, does nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
@@ -75,19 +75,19 @@ _pickle_module.load = lambda file, **options: _TensorUnpickler(file, **options).
 
 
 def load_public_checkpoint(path: Path, vocabulary: Vocabulary) -> PosFormer:
-    """A PosFormer or CoMER from its authors' checkpoint, with the settings of their program.
+    """Load a PosFormer or CoMER from the checkpoint of its authors, with their settings.
 
     Args:
         path: a Lightning `.ckpt` with `state_dict` and `hyper_parameters`.
-        vocabulary: the words the model was trained with; the file does not hold them.
+        vocabulary: the vocabulary of the training; the file does not contain it.
     """
     content = _read(path)
     weights, settings = content["state_dict"], content["hyper_parameters"]
     config = _config(settings, with_position=any("posdecoder" in name for name in weights))
-    words = weights["model.decoder.proj.weight"].shape[0]
-    if words != len(vocabulary):
+    vocab_size = weights["model.decoder.proj.weight"].shape[0]
+    if vocab_size != len(vocabulary):
         raise ModelError(
-            f"{path}: the model knows {words} words, the vocabulary has {len(vocabulary)}"
+            f"{path}: the model has {vocab_size} tokens, the vocabulary {len(vocabulary)}"
         )
     model = PosFormer(config, vocabulary)
     renamed = {new: value for name, value in weights.items() if (new := _renamed(name))}
@@ -117,14 +117,14 @@ def _read(path: Path) -> dict[str, Any]:
         raise ModelError(f"{path}: not a Lightning checkpoint")
     for part in ("state_dict", "hyper_parameters"):
         if not isinstance(content.get(part), dict):
-            raise ModelError(f"{path}: a Lightning checkpoint has '{part}', this file has not")
+            raise ModelError(f"{path}: not a Lightning checkpoint: '{part}' is missing")
     if "model.decoder.proj.weight" not in content["state_dict"]:
         raise ModelError(f"{path}: has no 'model.decoder.proj.weight'; not CoMER or PosFormer")
     return content
 
 
 def _config(settings: dict[str, Any], with_position: bool) -> ModelConfig:
-    """The authors' settings in our words; CoMER counts every token as coverage."""
+    """Return the config for the authors' settings; CoMER counts every token as coverage."""
     layers = int(settings["num_layers"])
     dropout = float(settings["dropout"])
     return ModelConfig(
@@ -190,7 +190,7 @@ _RENAMES = [
 
 
 def _renamed(name: str) -> str | None:
-    """Our name for one of their parameters; None for tables that we compute."""
+    """Return our name of one of their parameters; None for tables that we compute."""
     if ".pos_enc" in name:
         return None
     for pattern, replacement in _RENAMES:
@@ -199,7 +199,7 @@ def _renamed(name: str) -> str | None:
 
 
 def _split_image_projections(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Split their joint projection of image attention into queries, and keys with values."""
+    """Split their joint projection of image attention into queries, and keys and values."""
     result: dict[str, Tensor] = {}
     for name, value in weights.items():
         found = re.fullmatch(r"(.*)\.multihead_attn\.in_proj_(weight|bias)", name)

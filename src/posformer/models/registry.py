@@ -1,39 +1,61 @@
-"""Which class an architecture is: the package's by name, your own as `package.module:Class`."""
+"""Models by name: those of the package, and your own as `package.module:Class`.
+
+A new model of the package is one file in this folder and one line in `MODELS`.
+"""
+
+from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
-from posformer.models.base import RecognitionModel
-from posformer.models.model_config import ModelConfig
+from posformer.models.model_config import (
+    AnyDecoderConfig,
+    CountingDecoderConfig,
+    DecoderConfig,
+    ModelConfig,
+    MutualDecoderConfig,
+    RecurrentDecoderConfig,
+)
 
-__all__ = ["create_model", "model_class"]
+if TYPE_CHECKING:
+    from posformer.models.base import RecognitionModel  # imports PyTorch
 
-_OWN = {
-    "posformer": "posformer.models.posformer:PosFormer",
-    "dwap": "posformer.models.dwap:Dwap",
-    "abm": "posformer.models.abm:Abm",
-    "can": "posformer.models.can:Can",
+__all__ = ["MODELS", "create_model", "model_class"]
+
+# Class and decoder config by name.
+MODELS: dict[str, tuple[str, type[AnyDecoderConfig]]] = {
+    "posformer": ("posformer.models.posformer:PosFormer", DecoderConfig),
+    "dwap": ("posformer.models.dwap:Dwap", RecurrentDecoderConfig),
+    "abm": ("posformer.models.abm:Abm", MutualDecoderConfig),
+    "can": ("posformer.models.can:Can", CountingDecoderConfig),
 }
 
 
 def create_model(config: ModelConfig, vocabulary: Vocabulary) -> RecognitionModel:
-    """A new model with random weights."""
+    """Return a new model with random weights."""
     return model_class(config.name)(config, vocabulary)
 
 
 def model_class(name: str) -> type[RecognitionModel]:
-    """The class of an architecture.
+    """Return the class of a model.
+
+    Args:
+        name: a name in `MODELS`, or `package.module:Class`.
 
     Raises:
-        ConfigError: If there is no such module, or nothing in it that is a recognizer.
+        ConfigError: If there is no such module or no such model in it.
     """
-    module, _, attribute = _OWN.get(name, name).partition(":")
+    from posformer.models.base import RecognitionModel
+
+    path = MODELS[name][0] if name in MODELS else name
+    module, _, attribute = path.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
-            raise  # something that the module itself needs
+            raise  # a dependency of the module is missing
         raise ConfigError(
             f"model.name: cannot import {module!r}; is its folder on PYTHONPATH, or its package "
             "installed?"

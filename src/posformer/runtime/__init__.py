@@ -1,4 +1,4 @@
-"""Runs a model for the search; PyTorch is imported only when a model needs it."""
+"""Runs models for the search; PyTorch is imported only if a model needs it."""
 
 from posformer.runtime.calibration import Calibration, confidences, fit_calibration
 from posformer.runtime.decoding import decode_images

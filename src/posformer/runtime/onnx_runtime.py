@@ -48,7 +48,7 @@ class OnnxStepModel:
         self, decoder: Graph, memory: Arrays, cache: Arrays, feature_map: tuple[int, int]
     ) -> None:
         self._decoder, self._feature_map = decoder, feature_map
-        self._cache_outputs = [name for name in decoder.outputs if name.startswith("new_cache.")]
+        self._cache_outputs = [name for name in decoder.outputs if name.startswith("new_cache")]
         images = np.arange(len(next(iter(memory.values()))))
         self._start = State(memory, _values(memory), _values(cache), images[:, None])
 
@@ -144,11 +144,12 @@ class OnnxRuntime:
     def __init__(self, folder: ModelFolder, threads: int | None = None) -> None:
         self.info = folder.info
         self._folder = folder
-        if folder.has(WEIGHTS):
-            folder.file(WEIGHTS)  # checks it; graphs of format 2 read it
+        # Graphs of format 2 refer to this file; the sessions may use the buffer without a copy.
+        self._weights = folder.file(WEIGHTS).read_bytes() if folder.has(WEIGHTS) else b""
         with ThreadPoolExecutor() as pool:  # two cores load them in half the time
             encoder, decoder = pool.map(
-                lambda name: _open_session(folder.file(name), threads), (ENCODER, DECODER)
+                lambda name: _open_session(folder.file(name), self._weights, threads),
+                (ENCODER, DECODER),
             )
         self._encoder, self._decoder = open_graphs(encoder, decoder)
 
@@ -182,7 +183,7 @@ class OnnxRuntime:
             name: _join(axes, [arrays[name] for arrays in encoded], sizes, feature_map)
             for name, axes in self._encoder.outputs.items()
         }
-        memory, cache = (_with_prefix(joined, prefix) for prefix in ("memory.", "cache."))
+        memory, cache = (_with_prefix(joined, prefix) for prefix in ("memory", "cache"))
         return OnnxStepModel(self._decoder, memory, cache, feature_map)
 
 
@@ -190,8 +191,11 @@ def _with_prefix(arrays: Arrays, prefix: str) -> Arrays:
     return {name: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _open_session(path: Path, threads: int | None) -> ort.InferenceSession:
+def _open_session(path: Path, weights: bytes, threads: int | None) -> ort.InferenceSession:
     options = ort.SessionOptions()
+    # One read instead of one for every parameter; releases without this method read the file.
+    if hasattr(options, "add_external_initializers_from_files_in_memory"):
+        options.add_external_initializers_from_files_in_memory([WEIGHTS], [weights], [len(weights)])
     options.intra_op_num_threads = threads or _cores()
     options.log_severity_level = _SILENT
     # Memory patterns are stored for every size that occurs, and sizes differ at every step.
@@ -231,7 +235,7 @@ def _join(
     end = start + (1 if axes[start] == "cells" else 2)
     before, after = parts[0].shape[1:start], parts[0].shape[end:]
     kind = parts[0].dtype
-    joined = np.full((len(parts), *before, *feature_map, *after), kind == np.bool_, kind)
+    joined = np.full((len(parts), *before, *feature_map, *after), kind.kind == "b", kind)
     skipped = (slice(None),) * len(before)
     for target, part, (height, width) in zip(joined, parts, sizes, strict=True):
         target[(*skipped, slice(height), slice(width))] = part.reshape(
