@@ -119,7 +119,7 @@ def _parse(data: bytes, location: str) -> Xml.Element:
     try:
         root = SafeXml.fromstring(data, forbid_dtd=True)
     except DefusedXmlException as error:
-        raise InkError(f"{location}: document types and entities are not allowed") from error
+        raise InkError(f"{location}: document types and entities are refused") from error
     except (Xml.ParseError, ValueError, LookupError) as error:
         raise InkError(f"{location}: not XML: {error}") from error
     if _tag(root) != "ink":
