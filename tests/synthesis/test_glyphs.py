@@ -5,7 +5,7 @@ import pytest
 
 from posformer.latex import Vocabulary, is_structure
 from posformer.latex.symbols import SYMBOLS
-from posformer.synthesis.extents import reach
+from posformer.synthesis.extents import vertical_extent
 from posformer.synthesis.glyphs import FUNCTIONS, glyphs, own_bank
 
 
@@ -36,12 +36,12 @@ def test_points_fill_their_box(bank):
             assert sample.points.max(axis=0) == pytest.approx((sample.width, sample.height))
 
 
-def test_symbols_stand_in_their_row_as_handwritten_ones_do(bank):
+def test_symbols_have_the_usual_vertical_extent(bank):
     for token in (token for token in bank.tokens if not SYMBOLS[token].grows):
         tops = [sample.baseline / sample.unit for sample in bank.samples(token)]
         heights = [sample.relative_height for sample in bank.samples(token)]
-        assert np.median(tops) == pytest.approx(reach(token).top, abs=0.35), token
-        assert np.median(heights) == pytest.approx(reach(token).height, abs=0.65), token
+        assert np.median(tops) == pytest.approx(vertical_extent(token).top, abs=0.35), token
+        assert np.median(heights) == pytest.approx(vertical_extent(token).height, abs=0.65), token
 
 
 def test_samples_differ_between_and_within_writers():

@@ -206,6 +206,6 @@ def test_symbol_without_samples_is_named(bank):
 
 
 @pytest.mark.parametrize("text", ["", "{ }", "\\\\", "\\begin{cases} \\end{cases}"])
-def test_nothing_cannot_be_written(text, bank):
+def test_empty_expression_is_an_error(text, bank):
     with pytest.raises(LatexError, match="nothing to write"):
         lay_out(text.split(), bank, np.random.default_rng(0))

@@ -12,7 +12,7 @@ import numpy as np
 from posformer.errors import DataError, LatexError
 from posformer.ink.aligned import AlignedInk
 from posformer.latex.tree import baselines, parse
-from posformer.synthesis.extents import fit_row, reach
+from posformer.synthesis.extents import fit_row, vertical_extent
 
 _MAX_CACHED_SAMPLES = 20_000  # caching a whole corpus would cost each process 100 MB
 
@@ -348,7 +348,7 @@ def _estimate_baseline(
     token: str, symbol: _PlacedSymbol, typical: float | None
 ) -> tuple[float, float]:
     """Return the baseline and x-height that the symbol's usual vertical extent implies."""
-    usual = reach(token)
+    usual = vertical_extent(token)
     if usual.height < 0.5:
         unit = typical or max(symbol.right - symbol.left, symbol.bottom - symbol.top) or 1.0
     else:
@@ -358,7 +358,7 @@ def _estimate_baseline(
 
 def _is_plausible(sample: SymbolSample) -> bool:
     """Whether the size of a symbol is within the natural variation of handwriting."""
-    usual = reach(sample.token)
+    usual = vertical_extent(sample.token)
     if usual.height < 0.5:
         return sample.unit > 0 and sample.relative_height < 2.0
     return 0.4 < sample.relative_height / usual.height < 2.5

@@ -23,7 +23,7 @@ from posformer.errors import DataError
 from posformer.ink.aligned import bounds
 from posformer.latex import is_structure
 from posformer.synthesis.bank import Source, SymbolBank
-from posformer.synthesis.extents import reach
+from posformer.synthesis.extents import vertical_extent
 from posformer.synthesis.glyphs import smooth_curve
 
 __all__ = ["LICENSES", "RawSymbol", "find_faults", "load_corpus", "read_symbols"]
@@ -355,7 +355,7 @@ def _metrics(tokens: Sequence[str], sizes: np.ndarray) -> np.ndarray:
         by_token[token].append(index)
     metrics = np.empty((len(tokens), 2), np.float32)
     for token, own in by_token.items():
-        usual = reach(token)
+        usual = vertical_extent(token)
         width, height = np.maximum(sizes[own], 1.0).T
         if np.median(width / height) <= 2:
             units = height / max(usual.height, 0.12)

@@ -16,7 +16,7 @@ SCRIPT_SIZE = 0.54
 _UNKNOWN = Extent(1.65, 0.0)
 
 
-def reach(token: str) -> Extent:
+def vertical_extent(token: str) -> Extent:
     """Return the usual vertical extent of a token in a plain row."""
     symbol = SYMBOLS.get(token)
     return _UNKNOWN if symbol is None or symbol.extent is None else symbol.extent
@@ -35,7 +35,7 @@ def fit_row(
         bottoms: The lower edges.
 
     Returns:
-        The y of the baseline and the x-height, or None when no symbol of fixed reach is there.
+        The y of the baseline and the x-height, or None without a symbol of fixed extent.
     """
     edges: list[tuple[float, float, float]] = []  # level, y, weight
     tall = False

@@ -19,7 +19,7 @@ from posformer.latex.symbols import DELIMITER_PAIRS, SYMBOLS, fence_of, tokens_o
 from posformer.latex.tree import WRITABLE_DEPTH, Node, Row, parse
 from posformer.synthesis.bank import SymbolBank, SymbolSample
 from posformer.synthesis.boxes import Box, hook_of, stretch_bar, stretch_radical
-from posformer.synthesis.extents import SCRIPT_SIZE, reach
+from posformer.synthesis.extents import SCRIPT_SIZE, vertical_extent
 
 AXIS = 0.52
 """Height of fraction bars and minus signs above the baseline."""
@@ -40,7 +40,7 @@ _SPACING = {
     "delimiter": "delimiter",
     **dict.fromkeys(("function", "limit", "big"), "name"),
 }
-"""The kind of gap beside a class of symbols; beside all others it is ordinary."""
+"""The kind of gap next to a class of symbols; next to all others it is ordinary."""
 
 _GAPS: tuple[tuple[str, float], ...] = (
     ("relation", 0.9),
@@ -118,7 +118,7 @@ class LayoutStyle:
     slant: float = 0.03  # of a symbol, as a tangent
     slope: float = 0.015  # of the whole expression, in radians
 
-    def in_hand(self, rng: np.random.Generator) -> LayoutStyle:
+    def for_writer(self, rng: np.random.Generator) -> LayoutStyle:
         """Return the style of a random writer."""
         return replace(
             self,
@@ -178,13 +178,14 @@ def lay_out(
         DataError: Nobody wrote one of the tokens.
     """
     tree = parse(tokens, max_depth=WRITABLE_DEPTH)
-    hand = writer if writer is not None else choose_writer(tokens, bank, rng)
-    box = _Scribe(tokens, bank, rng, style.in_hand(rng), hand).lines(tree.root, 1.0)
+    if writer is None:
+        writer = choose_writer(tokens, bank, rng)
+    box = _LayoutEngine(tokens, bank, rng, style.for_writer(rng), writer).lines(tree.root, 1.0)
     if not box.pieces:
         raise LatexError("there is nothing to write")
     slope = float(rng.normal(0.0, style.slope * style.irregularity))
     strokes, alignment = _strokes(box, len(tokens), slope)
-    return AlignedInk(name, tuple(tokens), strokes, alignment, hand)
+    return AlignedInk(name, tuple(tokens), strokes, alignment, writer)
 
 
 def choose_writer(
@@ -214,8 +215,8 @@ def _strokes(
     return tuple(strokes), tuple(alignment)
 
 
-class _Scribe:
-    """Lays out one expression in one hand."""
+class _LayoutEngine:
+    """Lays out one expression in the style of one writer."""
 
     def __init__(
         self,
@@ -229,7 +230,7 @@ class _Scribe:
         self.normals: list[float] = []
 
     def noise(self, spread: float) -> float:
-        """A length that strays from 0, but never far."""
+        """Return a random length with standard deviation `spread`, clipped."""
         if not self.normals:
             self.normals = np.clip(self.rng.standard_normal(64), -2.5, 2.5).tolist()
         return self.normals.pop() * spread * self.style.irregularity
@@ -240,18 +241,18 @@ class _Scribe:
     # Lines and rows.
 
     def lines(self, row: Row, size: float) -> Box:
-        """Lines and their cells under each other; a single line stays as it is."""
+        """Lay out lines and their cells below each other."""
         cells = [[self.row(nodes, size) for nodes in line] for line in row.lines]
         if len(cells) == 1 and len(cells[0]) == 1:
             box = cells[0][0]
         else:
-            box = _centred(self.grid(cells, self.table(row.owner), size), size)
+            box = _centered(self.grid(cells, self.table(row.owner), size), size)
         if row.owner is None or not box.pieces:
             return box
         return self.fenced(row.start, row.end, box, size)
 
     def table(self, environment: Node | None) -> Table:
-        """How the cells of lines are set."""
+        """Return the alignment and spacing of cells."""
         if environment is None:
             return _TABLES[""]
         name = environment.token[len("\\begin{") : -1].rstrip("*")
@@ -261,7 +262,7 @@ class _Scribe:
         return replace(table, align=columns) if columns else table
 
     def grid(self, cells: Sequence[Sequence[Box]], table: Table, size: float) -> Box:
-        """Cells in lines and columns."""
+        """Arrange cells in lines and columns."""
         widths = [0.0] * max(len(line) for line in cells)
         for line in cells:
             for column, cell in enumerate(line):
@@ -275,14 +276,14 @@ class _Scribe:
             x = abs(self.noise(table.indent)) * size
             for column, (cell, width) in enumerate(zip(line, widths, strict=False)):
                 slack = (width - cell.width) * table.share(column)
-                stray = self.noise(0.15) * size if column else 0.0
-                box.put(cell, x + slack + stray, baseline)
+                shift = self.noise(0.15) * size if column else 0.0
+                box.put(cell, x + slack + shift, baseline)
                 x += width + gaps[column]
             baseline += max(cell.bottom for cell in line)
         return box
 
     def fenced(self, begin: int, end: int, inner: Box, size: float) -> Box:
-        """Lines between the delimiters of their environment: a brace, parentheses, bars."""
+        """Add the delimiters of an environment: a brace, parentheses, bars."""
         box, x = Box(), 0.0
         top, bottom = inner.top, inner.bottom
         gap = 0.45 * size * self.style.spacing
@@ -308,20 +309,20 @@ class _Scribe:
         return box
 
     def boxes(self, nodes: Sequence[Node], size: float) -> list[Box]:
-        """The nodes of a row; delimiters come last, for they grow with what they enclose."""
+        """Lay out a row; delimiters come last, because they grow with their content."""
         boxes = {
-            place: self.node(node, size)
-            for place, node in enumerate(nodes)
+            index: self.node(node, size)
+            for index, node in enumerate(nodes)
             if node.token not in _DELIMITERS
         }
-        for place, enclosed in _enclosed(nodes):
+        for index, enclosed in _enclosed(nodes):
             inner = [boxes[other] for other in enclosed if other in boxes]
-            boxes[place] = self.node(nodes[place], size, inner)
-        for place, node in enumerate(nodes):
-            if place not in boxes:
-                inner = [boxes[other] for other in (place - 1, place + 1) if other in boxes]
-                boxes[place] = self.node(node, size, inner)
-        return [boxes[place] for place in range(len(nodes))]
+            boxes[index] = self.node(nodes[index], size, inner)
+        for index, node in enumerate(nodes):
+            if index not in boxes:
+                inner = [boxes[other] for other in (index - 1, index + 1) if other in boxes]
+                boxes[index] = self.node(node, size, inner)
+        return [boxes[index] for index in range(len(nodes))]
 
     def gap(self, left: Node, right: Node) -> float:
         kinds = _spacing(left), _spacing(right)
@@ -331,7 +332,7 @@ class _Scribe:
             usual = 0.65
         else:
             usual = next(gap for kind, gap in _GAPS if kind in kinds)
-        # Round delimiters reach over what they enclose, but nothing runs into a script.
+        # Round delimiters may overlap their content, but nothing may overlap a script.
         is_symbol = not (left.scripts or left.arguments)
         loose = 1.7 if "delimiter" in kinds and is_symbol else 1.0
         gap = usual * self.style.spacing * self.factor(self.style.spacing_jitter)
@@ -343,7 +344,7 @@ class _Scribe:
         return self.scripted(node, size, inner) if node.scripts else self.base(node, size, inner)
 
     def base(self, node: Node, size: float, inner: Sequence[Box]) -> Box:
-        """A node without its scripts."""
+        """Lay out a node without its scripts."""
         if not node.arguments:
             return self.symbol(node.index, size, inner) if node.token else Box()
         if node.token == "{":
@@ -356,24 +357,24 @@ class _Scribe:
             return self.radical(node, size)
         raise LatexError("cannot be written by hand yet", node.token, node.index + 1)
 
-    def symbol(self, place: int, size: float, inner: Sequence[Box]) -> Box:
-        token = self.tokens[place]
+    def symbol(self, index: int, size: float, inner: Sequence[Box]) -> Box:
+        token = self.tokens[index]
         if token in _DELIMITERS and inner:
             top, bottom = min(box.top for box in inner), max(box.bottom for box in inner)
             if bottom - top > 2.2 * size:
-                return self.stretched(place, token, (top, bottom), size)
+                return self.stretched(index, token, (top, bottom), size)
         sample = self.bank.choose(token, self.rng, self.writer)
-        usual = reach(token)
+        usual = vertical_extent(token)
         scale = size / sample.unit * self.factor(self.style.size_jitter)
         if usual.height >= 0.5:
-            drawn = max(sample.height * scale / size, 1e-6)
-            scale *= min(max(drawn, 0.75 * usual.height), 1.3 * usual.height) / drawn
+            height = max(sample.height * scale / size, 1e-6)
+            scale *= min(max(height, 0.75 * usual.height), 1.3 * usual.height) / height
         rise = sample.baseline * scale / size
         rise = min(max(rise, usual.top - 0.3), usual.top + 0.3)
-        return self.placed(place, sample, (scale, scale), -rise * size)
+        return self.placed(index, sample, (scale, scale), -rise * size)
 
-    def stretched(self, place: int, symbol: str, covered: tuple[float, float], size: float) -> Box:
-        """A delimiter that covers a height, a little more or less at both ends."""
+    def stretched(self, index: int, symbol: str, covered: tuple[float, float], size: float) -> Box:
+        """Lay out a delimiter that covers a vertical range, with some variation."""
         top, bottom = covered
         span = (bottom - top) * self.factor(0.06) + 0.1 * size
         middle = (top + bottom) / 2 + self.noise(0.06) * size
@@ -382,29 +383,29 @@ class _Scribe:
         )
         plain, down = size / sample.unit, span / sample.height
         across = plain * min(max(down / plain, 0.7), 3.0) ** 0.4
-        return self.placed(place, sample, (across, down), middle - span / 2, wobble=0.4)
+        return self.placed(index, sample, (across, down), middle - span / 2, wobble=0.4)
 
     def nearest(
         self, token: str, distance: Callable[[SymbolSample], float], tries: int = 5
     ) -> SymbolSample:
-        """Of a few samples the one that has to be stretched least."""
-        drawn = [self.bank.choose(token, self.rng, self.writer) for _ in range(tries)]
-        return min(drawn, key=distance)
+        """Return, of a few random samples, the one with the smallest distance."""
+        candidates = [self.bank.choose(token, self.rng, self.writer) for _ in range(tries)]
+        return min(candidates, key=distance)
 
     def placed(
         self,
-        place: int,
+        index: int,
         sample: SymbolSample,
         scale: tuple[float, float],
         top: float,
         wobble: float = 1.0,
     ) -> Box:
-        """A symbol scaled and turned a little, the upper edge of its ink at `top`."""
+        """Return the box of a scaled, slightly rotated symbol whose ink begins at `top`."""
         turn = self.noise(self.style.rotation) * wobble
         slant = self.noise(self.style.slant) * wobble
         across, down = scale
         matrix = np.array([[across, across * turn], [down * (-slant - turn), down]], np.float32)
-        return Box.of(place, sample.points @ matrix, sample.lengths, top)
+        return Box.of(index, sample.points @ matrix, sample.lengths, top)
 
     def fraction(self, node: Node, size: float) -> Box:
         inner = self.part_size(size, self.style.fraction_size)
@@ -412,7 +413,7 @@ class _Scribe:
         width = max(upper.width, lower.width, 0.6 * size)
         overhang = self.style.overhang + max(self.noise(0.2), -0.3)
         if any(_holds_fraction(part) for part in node.arguments):
-            overhang = abs(overhang) + 0.2  # else it would be anyone's guess which bar is the main
+            overhang = abs(overhang) + 0.2  # the main bar must be the longest
         length = width + 2 * size * overhang
         bar = self.bar(node.index, length, size)
         box = Box()
@@ -426,18 +427,18 @@ class _Scribe:
         return box
 
     def part_size(self, size: float, relative: float) -> float:
-        """Size of a part of something: smaller than the whole, but never too small to read."""
+        """Return the size of a part: smaller than its parent, but readable."""
         wanted = size * relative * self.factor(self.style.part_jitter)
         return min(max(wanted, min(self.style.smallest, 0.9 * size)), size)
 
-    def bar(self, place: int, length: float, size: float) -> Box:
+    def bar(self, index: int, length: float, size: float) -> Box:
         token = "\\frac" if "\\frac" in self.bank.tokens else "-"
         sample = self.nearest(
             token, lambda sample: abs(math.log((sample.width / sample.unit + 0.01) * size / length))
         )
         points = stretch_bar(sample, length, thickest=min(0.3 * size, 0.12 * length))
-        box = Box.of(place, points, sample.lengths, 0.0)
-        return _centred(box, size, self.noise(self.style.shift_jitter) * size)
+        box = Box.of(index, points, sample.lengths, 0.0)
+        return _centered(box, size, self.noise(self.style.shift_jitter) * size)
 
     def radical(self, node: Node, size: float) -> Box:
         inner = self.part_size(size, self.style.radical_size)
@@ -453,31 +454,33 @@ class _Scribe:
         return box if node.option is None else self.with_degree(box, node.option, hook, size)
 
     def radical_sign(
-        self, place: int, span: tuple[float, float], bar: float, clearance: float, size: float
+        self, index: int, span: tuple[float, float], bar: float, clearance: float, size: float
     ) -> tuple[Box, float]:
-        """The sign with its bar, and where the bar begins."""
+        """Return the sign with its bar, and the x coordinate where the bar begins."""
         height = span[1] - span[0]
-        drawn = [self.bank.choose("\\sqrt", self.rng, self.writer) for _ in range(5)]
-        hooks = [(sample, hook_of(sample)) for sample in drawn]
+        candidates = [self.bank.choose("\\sqrt", self.rng, self.writer) for _ in range(5)]
+        hooks = [(sample, hook_of(sample)) for sample in candidates]
         barred = [(sample, hook) for sample, hook in hooks if hook is not None]
         sample, hook = min(
-            barred or [(drawn[0], 0.5 * drawn[0].width)],
+            barred or [(candidates[0], 0.5 * candidates[0].width)],
             key=lambda pair: abs(math.log(pair[0].relative_height * size / height)),
         )
         plain, down = size / sample.unit, height / max(sample.height, 1e-6)
         sign = hook * plain * min(max(down / plain, 0.5), 2.5) ** 0.8
         sign = min(max(sign, 0.7 * size), 2.5 * size)
         points = stretch_radical(sample, hook, sign, bar, height, clearance)
-        return Box.of(place, points, sample.lengths, span[0]), sign
+        return Box.of(index, points, sample.lengths, span[0]), sign
 
     def with_degree(self, radical: Box, degree: Row, hook: float, size: float) -> Box:
-        """A root with its index above the left half of the sign."""
-        index = self.row(degree.nodes, max(0.55 * size, min(size, 0.8 * self.style.smallest)))
+        """Add the index of a root above the left half of the sign."""
+        degree_box = self.row(degree.nodes, max(0.55 * size, min(size, 0.8 * self.style.smallest)))
         middle = (radical.top + radical.bottom) / 2
         right = 0.5 * hook + self.noise(0.08) * size
-        shift = max(0.0, index.width - right)
+        shift = max(0.0, degree_box.width - right)
         box = Box()
-        box.put(index, max(0.0, right - index.width), middle - 0.1 * size - index.bottom)
+        box.put(
+            degree_box, max(0.0, right - degree_box.width), middle - 0.1 * size - degree_box.bottom
+        )
         box.put(radical, shift, 0.0)
         return box
 
@@ -497,7 +500,7 @@ class _Scribe:
         return self.with_scripts(base, lower, upper, size)
 
     def with_primes(self, base: Box, primes: Box, size: float) -> Box:
-        """Primes stand as high as in the row itself."""
+        """Add primes, which are as high as in the row of the base."""
         box = Box()
         box.put(base, 0.0, 0.0)
         lift = min(0.0, box.top + 1.5 * size)
@@ -509,7 +512,7 @@ class _Scribe:
         return float(self.rng.random()) >= beside.get(token, self.style.sum_limits_beside)
 
     def with_limits(self, base: Box, lower: Box | None, upper: Box | None, size: float) -> Box:
-        """A big operator with limits above and below its middle."""
+        """Add limits above and below a big operator."""
         widest = max(part.width for part in (base, lower, upper) if part is not None)
         top, bottom = base.top, base.bottom
         box = Box()
@@ -523,7 +526,7 @@ class _Scribe:
         return box
 
     def with_scripts(self, base: Box, lower: Box | None, upper: Box | None, size: float) -> Box:
-        """Scripts at the right of their base, above each other if there are both."""
+        """Add scripts at the right of their base."""
         style = self.style
         top, bottom = (base.top, base.bottom) if base.pieces else (-size, 0.0)
         right = base.width
@@ -549,20 +552,20 @@ class _Scribe:
 
 
 def _enclosed(nodes: Sequence[Node]) -> list[tuple[int, range]]:
-    """Places of matching delimiters with what stands between them, inner pairs first."""
+    """Return the indices of matching delimiters with the range between them, inner pairs first."""
     pairs: list[tuple[int, range]] = []
     opened: list[tuple[str, int]] = []
-    for place, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         if opened and _OPENING.get(node.token) == opened[-1][0]:
             start = opened.pop()[1]
-            pairs.extend((end, range(start + 1, place)) for end in (start, place))
+            pairs.extend((end, range(start + 1, index)) for end in (start, index))
         elif node.token in DELIMITER_PAIRS:
-            opened.append((node.token, place))
+            opened.append((node.token, index))
     return pairs
 
 
 def _spacing(node: Node) -> str:
-    """The kind of gap beside a node."""
+    """Return the kind of gap next to a node."""
     if node.arguments:
         return "wide"
     symbol = SYMBOLS.get(node.token)
@@ -577,8 +580,8 @@ def _holds_fraction(row: Row) -> bool:
     return any(node.token in _FRACTIONS and not node.scripts for node in row.nodes)
 
 
-def _centred(box: Box, size: float, shift: float = 0.0) -> Box:
-    """A box with the axis of its row through its middle, or shifted from there."""
-    centred = Box()
-    centred.put(box, 0.0, shift - AXIS * size - (box.top + box.bottom) / 2)
-    return centred
+def _centered(box: Box, size: float, shift: float = 0.0) -> Box:
+    """Center a box vertically on the axis of its row, plus a shift."""
+    centered = Box()
+    centered.put(box, 0.0, shift - AXIS * size - (box.top + box.bottom) / 2)
+    return centered

@@ -16,7 +16,7 @@ from posformer.ink.alignment import inked_places
 from posformer.latex.symbols import DELIMITER_PAIRS, SYMBOLS, tokens_of
 from posformer.latex.tree import parse
 from posformer.synthesis.bank import SymbolBank, SymbolSample
-from posformer.synthesis.extents import SCRIPT_SIZE, reach
+from posformer.synthesis.extents import SCRIPT_SIZE, vertical_extent
 
 __all__ = ["KINDS", "Group", "GroupBank", "SymbolSubstitution", "find_groups"]
 
@@ -343,7 +343,7 @@ def fit_symbol(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.nd
     """
     low, high = bounds(points)
     width, height = high - low
-    usual = reach(old)
+    usual = vertical_extent(old)
     if usual.height >= 0.5:
         unit = height / usual.height
         baseline = low[1] + usual.top * unit
@@ -369,7 +369,7 @@ def fit_prime(sample: SymbolSample, old: str, points: np.ndarray) -> list[np.nda
     A prime has the size of the row of its letter. Its top left corner is that of the exponent.
     """
     low, high = bounds(points)
-    unit = max((high[1] - low[1]) / max(reach(old).height, 0.5), 4.0) / SCRIPT_SIZE
+    unit = max((high[1] - low[1]) / max(vertical_extent(old).height, 0.5), 4.0) / SCRIPT_SIZE
     scale = unit / sample.unit
     return [(stroke * scale + low).astype(np.float32) for stroke in sample.strokes]
 
