@@ -176,6 +176,6 @@ def test_other_files_are_refused_in_words(tmp_path: Path, content: bytes, compla
         load_public_checkpoint(file, Vocabulary(["x"]))
 
 
-def test_another_vocabulary_is_refused(reference: Path) -> None:
-    with pytest.raises(ModelError, match="113 words"):
+def test_another_vocabulary_is_an_error(reference: Path) -> None:
+    with pytest.raises(ModelError, match="113 tokens"):
         load_public_checkpoint(reference / "posformer_reference_small.ckpt", Vocabulary(["x"]))

@@ -90,9 +90,9 @@ class OnnxStepModel:
         for number in range(sum(name.endswith(".weights") for name in names)):
             layer = f"attention.{number}"
             weights = maps[f"{layer}.weights"]
-            # The first models of format 1 with refinement do not output the weights before it.
-            raw = None if f"new_cache.total.{number}" in known else weights
-            raw = maps.get(f"{layer}.raw_weights", raw)
+            # Early graphs with refinement do not output the weights before it.
+            coverage = {f"new_cache.total.{number}", f"new_cache.{number}.coverage.total"}
+            raw = maps.get(f"{layer}.raw_weights", None if coverage & known.keys() else weights)
             layers.append(AttentionMap(weights, raw, maps.get(f"{layer}.refinement")))
         return layers
 
