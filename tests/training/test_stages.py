@@ -317,17 +317,18 @@ def test_a_run_stopped_between_stages_ends_with_the_same_weights(
 
 
 def test_two_processes_train_in_stages(staged_config: Path, tmp_path: Path) -> None:
-    printed = run_to_end(staged_config, tmp_path / "whole", *RESUMED, "devices=2")
+    overrides = (*RESUMED, "devices=2", "stages.second.epochs=5")
+    printed = run_to_end(staged_config, tmp_path / "whole", *overrides)
     saved = checkpoint(tmp_path / "whole")["posformer"]
-    assert saved["seen"] == EXAMPLES + 2 * 48
-    assert saved["stage"]["name"] == "second" and saved["epochs_done"] == 3
+    assert saved["seen"] == EXAMPLES + 5 * 48
+    assert saved["stage"]["name"] == "second" and saved["epochs_done"] == 6
     assert printed.count("stage second (2 of 2)") == 1
     # A signal to the first process stops both after the same batch.
     run = tmp_path / "run"
-    stopped = stop_run(signal.SIGTERM, EXAMPLES + 8, staged_config, run, *RESUMED, "devices=2")
+    stopped = stop_run(signal.SIGTERM, EXAMPLES + 8, staged_config, run, *overrides)
     assert stopped.returncode == 1
     assert EXAMPLES < examples_seen(run / "last.ckpt") < saved["seen"]
-    run_to_end(staged_config, run, *RESUMED, "devices=2", "--resume")
+    run_to_end(staged_config, run, *overrides, "--resume")
     assert_equal_weights(run, tmp_path / "whole")
 
 
