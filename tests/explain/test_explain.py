@@ -6,22 +6,21 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import onnx
 import pytest
 import torch
 from PIL import Image
 from typer.testing import CliRunner
 
 from posformer.cli import app
-from posformer.errors import PosformerError
-from posformer.explain import coverage, explain, force_decode
+from posformer.errors import ModelError, PosformerError
+from posformer.explain import coverage, explain, explain_image, force_decode
 from posformer.explain.figures import overlay
 from posformer.latex import tokenize
 from posformer.models import ModelConfig, RefinementConfig
 from posformer.models.checkpoint import load_model
-from posformer.models.model_folder import DECODER, ENCODER, ModelFolder, open_folder, write_folder
 from posformer.plotting import ColoredToken, token_lines
 from posformer.runtime import load_runtime
+from posformer.runtime.attention_map import AttentionMap
 from posformer.runtime.model_export import export_model
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
 from tiny import random_images, tiny_config, tiny_model
@@ -69,14 +68,13 @@ def test_attention_maps_are_those_of_the_refinement(refinement, excluded):
     assert decoding.excluded == excluded
     phi = runtime.model.decoder.stack.refinement
     for number, layer in enumerate(decoding.attention[1:], start=1):
-        steps, heads, rows, columns = layer.weights[0, 0].shape
-        past = torch.from_numpy(decoding.coverage(number))
-        past = past.reshape(1, 1, steps, 2 * heads, rows * columns)
         with torch.no_grad():
-            term = phi(past, torch.zeros(1, rows, columns, dtype=torch.bool))
-        np.testing.assert_allclose(
-            layer.refinement.ravel(), term.numpy().ravel(), atol=1e-4, rtol=1e-4
-        )
+            hidden = phi.project(torch.relu(phi.look(torch.from_numpy(decoding.coverage(number)))))
+            norm = phi.norm
+            term = torch.nn.functional.batch_norm(
+                hidden, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
+            )
+        np.testing.assert_allclose(layer.refinement[0, 0], term.numpy(), atol=1e-4, rtol=1e-4)
         expected = layer.raw_weights * np.exp(-layer.refinement)
         expected /= expected.sum(axis=(-2, -1), keepdims=True)
         np.testing.assert_allclose(layer.weights, expected, atol=1e-5)
@@ -229,42 +227,48 @@ def test_each_line_of_a_page_has_its_own_folder(tiny_folder, formula, tmp_path):
     assert (tmp_path / "out" / "formula-2" / "attention.gif").is_file()
 
 
-def stripped(folder: Path, output: Path, kinds: tuple[str, ...], weights: bool) -> ModelFolder:
-    """Return a model folder whose decoder lacks some outputs."""
-    known = open_folder(folder)
-    decoder = onnx.load(folder / DECODER)
-    for value in list(decoder.graph.output):
-        if value.name.partition(".")[0] in kinds:
-            decoder.graph.output.remove(value)
-    files = {ENCODER: folder / ENCODER, DECODER: output.with_suffix(".onnx")}
-    onnx.save(decoder, files[DECODER])
-    if weights:
-        files["model.safetensors"] = folder / "model.safetensors"
-    return write_folder(output, known.config, known.vocabulary, files, {})
+def limit_onnx_attention(monkeypatch: pytest.MonkeyPatch, *, weights: bool) -> None:
+    """Make ONNX models return the final weights only, as older model folders do, or nothing."""
+
+    def limited(runtime, *arguments):
+        decoding = force_decode(runtime, *arguments)
+        if isinstance(runtime, PyTorchRuntime):
+            return decoding
+        layers = tuple(AttentionMap(layer.weights) for layer in decoding.attention)
+        return replace(decoding, attention=layers if weights else ())
+
+    monkeypatch.setattr(explain_image, "force_decode", limited)
 
 
-def test_pytorch_is_used_for_older_model_folders(tiny_folder, formula, tmp_path):
-    old = stripped(tiny_folder, tmp_path / "old", ("raw_attention", "correction"), weights=True)
-    found = explain(formula, tmp_path / "out", model=old.path, latex="x+1")
+def test_pytorch_is_used_for_older_model_folders(tiny_folder, formula, tmp_path, monkeypatch):
+    limit_onnx_attention(monkeypatch, weights=True)
+    found = explain(formula, tmp_path / "out", model=tiny_folder, latex="x+1")
     assert found.notes == ()
     assert found.formulas[0].decodings[0].has_raw_weights
 
 
-def test_older_model_folders_without_weights_show_the_final_attention(
-    tiny_folder, formula, tmp_path
+def test_older_model_folders_without_pytorch_show_the_final_attention(
+    tiny_folder, formula, tmp_path, monkeypatch
 ):
-    old = stripped(tiny_folder, tmp_path / "old", ("raw_attention", "correction"), weights=False)
-    found = explain(formula, tmp_path / "out", model=old.path, latex="x+1")
+    def load_onnx_only(path, engine="auto", threads=None):
+        if engine == "pytorch":
+            raise ModelError("PyTorch is not installed")
+        return load_runtime(path, engine, threads)
+
+    monkeypatch.setattr(explain_image, "load_runtime", load_onnx_only)
+    limit_onnx_attention(monkeypatch, weights=True)
+    found = explain(formula, tmp_path / "out", model=tiny_folder, latex="x+1")
     (note,) = found.notes
-    assert note.startswith("old: its decoder.onnx has attention weights after refinement only")
+    assert note.startswith("tiny: its decoder.onnx has attention weights after refinement only")
     assert note in found.page.read_text(encoding="utf-8")
     assert (tmp_path / "out" / "attention.gif").is_file()
 
 
-def test_model_without_attention_maps_shows_its_prediction(tiny_folder, formula, tmp_path):
-    kinds = ("attention", "raw_attention", "correction")
-    silent = stripped(tiny_folder, tmp_path / "silent", kinds, weights=False)
-    found = explain(formula, tmp_path / "out", model=silent.path, latex="x+1")
+def test_model_without_attention_maps_shows_its_prediction(
+    tiny_folder, formula, tmp_path, monkeypatch
+):
+    limit_onnx_attention(monkeypatch, weights=False)
+    found = explain(formula, tmp_path / "out", model=tiny_folder, latex="x+1")
     assert "no attention maps" in found.notes[0]
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert "image.png" in names and "attention.gif" not in names
