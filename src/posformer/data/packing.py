@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posformer.errors import DataError
-from posformer.image.sizing import STRIDE
+from posformer.models.model_config import STRIDE
 
 __all__ = ["pack_batches", "shard", "step_share", "valid_share"]
 

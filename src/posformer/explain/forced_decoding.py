@@ -10,15 +10,13 @@ import numpy as np
 from posformer.errors import PosformerError, UnknownTokenError
 from posformer.image.sizing import at_working_size
 from posformer.latex import Vocabulary
-from posformer.models.model_config import DecoderConfig
+from posformer.models.model_config import STRIDE, DecoderConfig
 from posformer.runtime.attention_map import AttentionMap
 from posformer.runtime.engine import Attentive, Runtime
 
 __all__ = ["Direction", "ForcedDecoding", "coverage", "force_decode"]
 
 Direction = Literal["forward", "backward"]
-
-_STRIDE = 16  # pixels per cell of the feature map
 
 
 @dataclass(frozen=True)
@@ -141,5 +139,5 @@ def _excluded(decoder: object, tokens: Sequence[str]) -> tuple[bool, ...]:
 
 def _padded(image: np.ndarray) -> np.ndarray:
     """Pad an image to full cells, so that maps and image align."""
-    bottom, right = (-side % _STRIDE for side in image.shape)
+    bottom, right = (-side % STRIDE for side in image.shape)
     return np.asarray(cv2.copyMakeBorder(image, 0, bottom, 0, right, cv2.BORDER_CONSTANT, value=0))

@@ -6,10 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["STRIDE", "at_working_size", "fit_scale", "ink_box", "resample"]
-
-STRIDE = 16
-"""Pixels, in height and in width, per cell of the encoder's feature map."""
+__all__ = ["at_working_size", "fit_scale", "ink_box", "resample"]
 
 
 def ink_box(image: NDArray[np.uint8], margin: int) -> tuple[int, int, int, int]:
