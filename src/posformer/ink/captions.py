@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from posformer.errors import InkError, LatexError
 from posformer.ink.inkml import Ink, MathNode
 from posformer.latex import normalize, tokenize
-from posformer.latex.characters import NAMED
 from posformer.latex.macros import SYNONYMS
 from posformer.latex.symbols import SYMBOLS, tokens_of
 
 __all__ = ["Piece", "caption_of", "label_token", "mathml_pieces"]
 
 _LABELS: Mapping[str, str] = {
-    **{sign: latex for sign, latex in NAMED.items() if latex in SYMBOLS},
     **{label: tokens[0] for label, tokens in SYNONYMS.items() if len(tokens) == 1},
     "COMMA": ",",
     "\\ldot": ".",

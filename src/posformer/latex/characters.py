@@ -5,65 +5,33 @@ The output is LaTeX again, cut into lexemes that remember where they were typed.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import reduce
 
 from posformer.errors import LatexError
-from posformer.latex.tokens import Lexeme, scan
+from posformer.latex.macros import SYNONYMS, entries
+from posformer.latex.tokens import Lexeme, scan, tokenize
 
-_NAMED = r"""
-α \alpha β \beta γ \gamma δ \delta ε \epsilon ϵ \epsilon ζ \zeta η \eta θ \theta ϑ \vartheta
-ι \iota κ \kappa λ \lambda μ \mu µ \mu ν \nu ξ \xi ο o π \pi ϖ \varpi ρ \rho ϱ \varrho σ \sigma
-ς \varsigma τ \tau υ \upsilon φ \phi ϕ \phi χ \chi ψ \psi ω \omega
-Α A Β B Γ \Gamma Δ \Delta Ε E Ζ Z Η H Θ \Theta Ι I Κ K Λ \Lambda Μ M Ν N Ξ \Xi Ο O Π \Pi Ρ P
-Σ \Sigma Τ T Υ \Upsilon Φ \Phi Χ X Ψ \Psi Ω \Omega Ω \Omega ∆ \Delta
-− - – - — - ‐ - ‑ - × \times ✕ \times ÷ \div ± \pm ∓ \mp · \cdot ⋅ \cdot ∙ \cdot • \bullet
-∗ * ⁎ * ∘ \circ ○ \bigcirc ⋆ \star ★ \bigstar ⊕ \oplus ⊖ \ominus ⊗ \otimes ⊘ \oslash ⊙ \odot
-∕ / ⁄ / ∖ \setminus † \dagger ‡ \ddagger ∩ \cap ∪ \cup ∧ \wedge ∨ \vee ¬ \neg ⊎ \uplus
-≤ \leq ⩽ \leq ≦ \leq ≥ \geq ⩾ \geq ≧ \geq ≠ \neq ≪ \ll ≫ \gg ≡ \equiv ∼ \sim ≃ \simeq ≈ \approx
-≅ \cong ≌ \cong ≐ \doteq ≜ \triangleq ≔ \coloneqq ∝ \propto ≺ \prec ≻ \succ ≼ \preceq ≽ \succeq
-⪯ \preceq ⪰ \succeq ⊂ \subset ⊃ \supset ⊆ \subseteq ⊇ \supseteq ⊊ \subsetneq ⊋ \supsetneq ∈ \in
-∊ \in ∋ \ni ∉ \notin ⊥ \perp ⟂ \perp ∥ \parallel ∦ \nparallel ∣ | ∤ \nmid ⊢ \vdash ⊨ \models
-≮ \nless ≯ \ngtr ≰ \nleq ≱ \ngeq ⊄ \not\subset ⌣ \smile ⌢ \frown
-→ \rightarrow ⟶ \rightarrow ← \leftarrow ⟵ \leftarrow ↔ \leftrightarrow ⟷ \leftrightarrow
-⇒ \Rightarrow ⟹ \Rightarrow ⇐ \Leftarrow ⟸ \Leftarrow ⇔ \Leftrightarrow ⟺ \Leftrightarrow
-↑ \uparrow ↓ \downarrow ↕ \updownarrow ⇑ \Uparrow ⇓ \Downarrow ↦ \mapsto ⟼ \mapsto ↪ \hookrightarrow
-↩ \hookleftarrow ↗ \nearrow ↘ \searrow ↙ \swarrow ↖ \nwarrow ⇌ \rightleftharpoons
-⇋ \leftrightharpoons ⇀ \rightharpoonup ↼ \leftharpoonup ⇄ \rightleftarrows
-∞ \infty ∂ \partial ∇ \nabla ∀ \forall ∃ \exists ∄ \nexists ∅ \emptyset ⌀ \emptyset ø \emptyset
-ℏ \hbar ħ \hbar ℓ \ell ℜ \Re ℑ \Im ℵ \aleph ℶ \beth ℘ \wp ı \imath ȷ \jmath ∠ \angle
-∡ \measuredangle ∢ \sphericalangle △ \triangle ▵ \triangle □ \square ◻ \square ■ \blacksquare
-◇ \Diamond ◊ \lozenge ∁ \complement ⊤ \top ♭ \flat ♮ \natural ♯ \sharp ♣ \clubsuit ♢ \diamondsuit
-♦ \diamondsuit ♡ \heartsuit ♥ \heartsuit ♠ \spadesuit ∴ \therefore ∵ \because … \ldots ⋯ \cdots
-⋮ \vdots ⋱ \ddots ✓ \checkmark £ \pounds ¥ \yen © \copyright
-∑ \sum ∏ \prod ∐ \coprod ∫ \int ∬ \iint ∭ \iiint ⨌ \iiiint ∮ \oint ∯ \oiint ⋃ \bigcup ⋂ \bigcap
-⋁ \bigvee ⋀ \bigwedge ⨁ \bigoplus ⨂ \bigotimes ⨀ \bigodot ⨄ \biguplus
-⟨ \langle 〈 \langle ⟩ \rangle 〉 \rangle ⌊ \lfloor ⌋ \rfloor ⌈ \lceil ⌉ \rceil ‖ \| ⟦ \llbracket
-⟧ \rrbracket 【 [ 】 ] 〔 [ 〕 ] 。 . 、 , ∶ :
-′ ' ’ ' ‘ ' ″ '' “ '' ” '' " '' ‴ ''' ⁗ '''' ° \degree ℃ \degree{}C ℉ \degree{}F
-"""
-_WORDS = _NAMED.split()
-NAMED: dict[str, str] = dict(zip(_WORDS[::2], _WORDS[1::2], strict=True))
+_SIGNS = r"""′’‘ '  ″“”" ''  ‴ '''  ⁗ ''''  ‖ \|  % \%  ° \degree  ℃ \degree{}C  ℉ \degree{}F"""
+NAMED: dict[str, str] = {
+    **{sign: " ".join(tokens) for sign, tokens in SYNONYMS.items() if not sign.isascii()},
+    **{sign: latex for signs, latex in entries(_SIGNS) for sign in signs},
+}
 """Characters and the LaTeX they stand for."""
 
 _MARKS = (
     "\u0300\u0301\u0302\u0303\u0304\u0305\u0306\u0307\u0308\u030a\u030c\u0332\u20d1\u20d7\u20db"
 )
-_ACCENTS = r"""
-\grave \acute \hat \tilde \bar \overline \breve \dot \ddot \mathring \check \underline
-\vec \vec \dddot
-"""
+_ACCENTS = (
+    "grave acute hat tilde bar overline breve dot ddot mathring check underline vec vec dddot"
+)
 _COMBINING = dict(zip(_MARKS, _ACCENTS.split(), strict=True))
 _NEGATION = "\u0338"
-_STYLES = {
-    "DOUBLE-STRUCK": r"\mathbb",
-    "SCRIPT": r"\mathcal",
-    "FRAKTUR": r"\mathfrak",
-    "BLACK-LETTER": r"\mathfrak",
-}
-_INVISIBLE = frozenset(
-    "\u00ad\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufe00\ufe0e\ufe0f\ufeff"
-)
+_STYLES = {"DOUBLE-STRUCK": "bb", "SCRIPT": "cal", "FRAKTUR": "frak", "BLACK-LETTER": "frak"}
+_INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufe00\ufe0e\ufe0f\ufeff"
 _ROOTS = {"√": r"\sqrt", "∛": r"\sqrt[3]", "∜": r"\sqrt[4]"}
+_ELLIPSIS = re.compile(r"\.\.\.")
+_NUMBER = re.compile(r"[\d.]+")
 _PERCENT = re.compile(r"\\.|%", re.DOTALL)
 
 
@@ -74,13 +42,13 @@ def lexemes(source: str | Iterable[str]) -> list[Lexeme]:
         LatexError: A character has no LaTeX; names it and its place.
     """
     if isinstance(source, str):
-        raw = list(scan(_without_comments(source)))
-    else:
-        raw = [
-            Lexeme(part.token, number, None)
-            for number, token in enumerate(source, start=1)
-            for part in scan(token)
-        ]
+        text = _without_comments(source)
+        return list(_Expander(list(scan(text)), text).lexemes())
+    raw = [
+        Lexeme(part.token, number, None)
+        for number, token in enumerate(source, start=1)
+        for part in scan(token)
+    ]
     return list(_Expander(raw).lexemes())
 
 
@@ -109,90 +77,72 @@ def _is_percent_sign(text: str, at: int, end_of_line: int) -> bool:
 class _Expander:
     """Replaces lexemes that are not LaTeX by LaTeX."""
 
-    def __init__(self, raw: list[Lexeme]) -> None:
+    def __init__(self, raw: list[Lexeme], text: str = "") -> None:
         self.raw = raw
+        self.text = text  # if the lexemes have columns
         self.at = 0
-        self.parentheses = 0
-        self.root_parentheses: list[int] = []  # depths at which a `√(` was opened
+        self.closers: list[str] = []  # of the open parentheses; `}` for that of `√(`
 
     def lexemes(self) -> Iterator[Lexeme]:
         while self.at < len(self.raw):
             lexeme = self.raw[self.at]
-            latex = self._latex()
-            if latex == lexeme.token:
-                yield lexeme
-                continue
-            for part in scan(latex):
-                yield Lexeme(part.token, lexeme.number, lexeme.column)
+            try:
+                latex = self._latex()
+            except LatexError as fault:
+                place = self.raw[self.at]
+                raise LatexError(fault.reason, fault.token, place.number, place.column) from None
+            yield from lexeme.replaced(tokenize(latex))
+
+    def _next(self) -> str:
+        return self.raw[self.at].token if self.at < len(self.raw) else ""
 
     def _latex(self) -> str:
-        """Consume the next characters and return their LaTeX."""
-        lexeme = self.raw[self.at]
-        token = lexeme.token
+        """Consume the next characters and return their LaTeX; an error belongs to the next one."""
+        token = self._next()
         if token in _ROOTS:
             return self._root()
         if script := _script_of(token):
             return self._script_run(script)
-        if token in "()":
-            return self._parenthesis()
-        if token == "." and self._run(lambda token: token == ".", len("...")) == len("..."):
-            self.at += len("...")
+        if token == "." and self._typed(_ELLIPSIS):
             return r"\ldots"
-        self.at += 1
-        return self._accented(_latex_of(lexeme))
-
-    def _parenthesis(self) -> str:
-        token = self.raw[self.at].token
+        latex = _latex_of(token)
         self.at += 1
         if token == "(":
-            self.parentheses += 1
+            self.closers.append(")")
             return token
-        closes_root = self.root_parentheses[-1:] == [self.parentheses]
-        self.parentheses -= 1
-        if closes_root:
-            self.root_parentheses.pop()
-        return "}" if closes_root else token
+        if token == ")":
+            return self.closers.pop() if self.closers else token
+        return self._accented(latex)
 
     def _root(self) -> str:
         """Read a root: a whole number or parenthesis is the radicand of `√12` and `√(a + b)`."""
-        command = _ROOTS[self.raw[self.at].token]
+        command = _ROOTS[self._next()]
         self.at += 1
-        if self.at < len(self.raw) and self.raw[self.at].token == "(":
-            self._parenthesis()
-            self.root_parentheses.append(self.parentheses)
+        if self._next() == "(":
+            self.at += 1
+            self.closers.append("}")
             return command + "{"
-        digits = self._run(lambda token: token.isdecimal() or token == ".")
-        radicand = "".join(lexeme.token for lexeme in self.raw[self.at : self.at + digits])
-        self.at += digits
+        radicand = self._typed(_NUMBER)
         return f"{command}{{{radicand}}}" if radicand else command
 
-    def _run(self, belongs: Callable[[str], bool], limit: int | None = None) -> int:
-        """Count the next lexemes that belong together and were typed without a space."""
+    def _typed(self, pattern: re.Pattern[str]) -> str:
+        """Consume and return the characters that match a pattern and were typed without a space."""
         column = self.raw[self.at].column if self.at < len(self.raw) else None
-        if column is None:
-            return 0
-        count = 0
-        while self.at + count < len(self.raw) and count != limit:
-            lexeme = self.raw[self.at + count]
-            if lexeme.column != column + count or not belongs(lexeme.token):
-                break
-            count += 1
-        return count
+        match = pattern.match(self.text, column - 1) if column is not None else None
+        found = match[0] if match else ""
+        self.at += len(found)
+        return found
 
     def _script_run(self, script: str) -> str:
-        content = []
-        while self.at < len(self.raw) and _script_of(self.raw[self.at].token) == script:
-            lexeme = self.raw[self.at]
-            plain = unicodedata.normalize("NFKC", lexeme.token)
-            content += [
-                _latex_of(Lexeme(character, lexeme.number, lexeme.column)) for character in plain
-            ]
+        content: list[str] = []
+        while _script_of(self._next()) == script:
+            content += map(_latex_of, unicodedata.normalize("NFKC", self._next()))
             self.at += 1
         return f"{script}{{{' '.join(content)}}}"
 
     def _accented(self, latex: str) -> str:
-        while self.at < len(self.raw) and unicodedata.combining(self.raw[self.at].token[0]):
-            latex = _with_mark(latex, self.raw[self.at])
+        while unicodedata.combining(self._next()[:1] or " "):
+            latex = _with_mark(latex, self._next())
             self.at += 1
         return latex
 
@@ -202,36 +152,28 @@ def _is_latex(token: str) -> bool:
 
 
 def _script_of(token: str) -> str:
-    decomposition = "" if _is_latex(token) else unicodedata.decomposition(token)
-    if decomposition.startswith("<super>"):
-        return "^"
-    return "_" if decomposition.startswith("<sub>") else ""
+    kind = "" if _is_latex(token) else unicodedata.decomposition(token).partition(" ")[0]
+    return {"<super>": "^", "<sub>": "_"}.get(kind, "")
 
 
-def _with_mark(latex: str, mark: Lexeme) -> str:
-    if mark.token == _NEGATION:
+def _with_mark(latex: str, mark: str) -> str:
+    if mark == _NEGATION:
         return rf"\not {latex}"
-    if mark.token not in _COMBINING:
+    if mark not in _COMBINING:
         raise _no_latex(mark)
-    return f"{_COMBINING[mark.token]}{{{latex}}}"
+    return rf"\{_COMBINING[mark]}{{{latex}}}"
 
 
-def _latex_of(lexeme: Lexeme) -> str:
+def _latex_of(token: str) -> str:
     """Return the LaTeX of a single token."""
-    token = lexeme.token
     if token in NAMED:
         return NAMED[token]
-    if token == "%":
-        return r"\%"
     if _is_latex(token):
         return token
-    if token in _INVISIBLE:
-        return ""
-    return _from_unicode_data(lexeme)
+    return "" if token in _INVISIBLE else _from_unicode_data(token)
 
 
-def _from_unicode_data(lexeme: Lexeme) -> str:
-    character = lexeme.token
+def _from_unicode_data(character: str) -> str:
     kind = unicodedata.decomposition(character).partition(" ")[0]
     plain = unicodedata.normalize("NFKC", character)
     if kind == "<fraction>":
@@ -242,33 +184,26 @@ def _from_unicode_data(lexeme: Lexeme) -> str:
     if kind == "<font>":
         return _styled(character, plain)
     if kind.startswith("<"):
-        return " ".join(
-            _latex_of(Lexeme(part, lexeme.number, lexeme.column)) for part in plain if part.strip()
-        )
-    decomposed = unicodedata.normalize("NFD", character)
-    base, marks = decomposed[0], decomposed[1:]
+        return " ".join(_latex_of(part) for part in plain if part.strip())
+    base, *marks = list(unicodedata.normalize("NFD", character))
     if marks and base.isascii() and all(mark in _COMBINING for mark in marks):
-        latex = base
-        for mark in marks:
-            latex = _with_mark(latex, Lexeme(mark, lexeme.number, lexeme.column))
-        return latex
+        return reduce(_with_mark, marks, base)
     if base != character and not marks:  # the signs for kelvin and ohm
-        return _latex_of(Lexeme(base, lexeme.number, lexeme.column))
+        return _latex_of(base)
     if character.isalpha():
         return character
-    raise _no_latex(lexeme)
+    raise _no_latex(character)
 
 
 def _styled(character: str, plain: str) -> str:
     name = unicodedata.name(character)
     latex = NAMED.get(plain, plain)
-    for style, command in _STYLES.items():
+    for style, font in _STYLES.items():
         if style in name and "DOUBLE-STRUCK ITALIC" not in name:  # the d of integrals
-            return f"{command}{{{latex}}}"
+            return rf"\math{font}{{{latex}}}"
     return latex
 
 
-def _no_latex(lexeme: Lexeme) -> LatexError:
-    name = unicodedata.name(lexeme.token, f"U+{ord(lexeme.token):04X}")
-    reason = f"is not a mathematical character ({name})"
-    return LatexError(reason, lexeme.token, lexeme.number, lexeme.column)
+def _no_latex(character: str) -> LatexError:
+    name = unicodedata.name(character, f"U+{ord(character):04X}")
+    return LatexError(f"is not a mathematical character ({name})", character)

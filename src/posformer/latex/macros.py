@@ -1,75 +1,81 @@
 r"""LaTeX that captions do not use: other spellings, macros, spacing, environments.
 
 Caption form has one spelling for each symbol, chosen by its ink: `\le` and `\leqslant` are `\leq`,
-`\to` and `\longrightarrow` are `\rightarrow`. The symbols of caption form are in `symbols.py`.
+`\to` and `\longrightarrow` are `\rightarrow`. The symbols of caption form are in `symbols.py`. In
+the tables, an entry is a caption form and what else is written for it; two spaces separate entries.
 """
 
+import re
 from collections.abc import Mapping
 
 from posformer.latex.symbols import SIGNATURES
+from posformer.latex.tokens import tokenize
 
 
 def _commands(names: str) -> frozenset[str]:
     return frozenset("\\" + name for name in names.split())
 
 
-_SAME_INK = r"""
-\le \leq  \leqslant \leq  \leqq \leq  \ge \geq  \geqslant \geq  \geqq \geq  \ne \neq  \lt <  \gt >
-\eq =  \to \rightarrow  \longrightarrow \rightarrow  \rarr \rightarrow  \gets \leftarrow
-\longleftarrow \leftarrow  \larr \leftarrow  \longleftrightarrow \leftrightarrow
-\lrarr \leftrightarrow  \harr \leftrightarrow  \implies \Rightarrow  \Longrightarrow \Rightarrow
-\rArr \Rightarrow  \impliedby \Leftarrow  \Longleftarrow \Leftarrow  \lArr \Leftarrow
-\iff \Leftrightarrow  \Longleftrightarrow \Leftrightarrow  \hArr \Leftrightarrow
-\Lrarr \Leftrightarrow  \longmapsto \mapsto  \dots \ldots  \dotsc \ldots  \dotso \ldots
-\hdots \ldots  \mathellipsis \ldots  \textellipsis \ldots  \dotsb \cdots  \dotsm \cdots
-\dotsi \cdots  \cdotp \cdot  \centerdot \cdot  \ast *  \ldotp .  \lbrace \{  \rbrace \}  \lbrack [
-\rbrack ]  \lparen (  \rparen )  \vert |  \lvert |  \rvert |  \mid |  \textbar |  \slash /  \colon :
-\owns \ni  \land \wedge  \lor \vee  \lnot \neg  \varnothing \emptyset  \empty \emptyset
-\O \emptyset  \smallsetminus \setminus  \ang \angle  \infin \infty  \part \partial  \Box \square
-\hslash \hbar  \thicksim \sim  \thickapprox \approx  \mod \bmod  \dfrac \frac  \tfrac \frac
-\dbinom \binom  \tbinom \binom  \cal \mathcal  \Bbb \mathbb  \frak \mathfrak  \fbox \boxed
-\exist \exists  \isin \in  \sub \subset  \plusmn \pm  \sdot \cdot  \arctg \arctan  \textless <
-\textgreater >  \textbackslash \backslash  \textasteriskcentered *  \textperiodcentered \cdot
-\textpm \pm  \texttimes \times  \textdiv \div  \textmu \mu  \sp ^  \sb _  \cr \\  \newline \\
-\tabularnewline \\  \Alpha A  \Beta B  \Epsilon E  \Zeta Z  \Eta H  \Iota I  \Kappa K  \Mu M  \Nu N
-\Omicron O  \Rho P  \Tau T  \Chi X  \omicron o  \varGamma \Gamma  \varDelta \Delta  \varTheta \Theta
-\varLambda \Lambda  \varPi \Pi  \varSigma \Sigma  \varPhi \Phi  \varPsi \Psi  \varOmega \Omega
+def entries(table: str) -> list[list[str]]:
+    """Return the words of each entry of a table."""
+    return [entry.split() for entry in re.split("\n|  ", table.strip())]
+
+
+_SPELLINGS = r"""
+\leq \le \leqslant \leqq ≤ ⩽ ≦  \geq \ge \geqslant \geqq ≥ ⩾ ≧  \neq \ne ≠  < \lt \textless
+> \gt \textgreater  = \eq  \rightarrow \to \longrightarrow \rarr → ⟶
+\leftarrow \gets \longleftarrow \larr ← ⟵  \leftrightarrow \longleftrightarrow \lrarr \harr ↔ ⟷
+\Rightarrow \implies \Longrightarrow \rArr ⇒ ⟹  \Leftarrow \impliedby \Longleftarrow \lArr ⇐ ⟸
+\Leftrightarrow \iff \Longleftrightarrow \hArr \Lrarr ⇔ ⟺  \mapsto \longmapsto ↦ ⟼
+\ldots \dots \dotsc \dotso \hdots \mathellipsis \textellipsis …  \cdots \dotsb \dotsm \dotsi ⋯
+\cdot \cdotp \centerdot \sdot \textperiodcentered · ⋅ ∙  * \ast \textasteriskcentered ∗ ⁎
+. \ldotp 。  \{ \lbrace  \} \rbrace  [ \lbrack 【 〔  ] \rbrack 】 〕  ( \lparen  ) \rparen
+| \vert \lvert \rvert \mid \textbar ∣  / \slash ∕ ⁄  : \colon ∶  \ni \owns ∋  \wedge \land ∧
+\vee \lor ∨  \neg \lnot ¬  \emptyset \varnothing \empty \O ∅ ⌀ ø  \setminus \smallsetminus ∖
+\angle \ang ∠  \infty \infin ∞  \partial \part ∂  \square \Box □ ◻  \hbar \hslash ℏ ħ
+\sim \thicksim ∼  \approx \thickapprox ≈  \bmod \mod  \frac \dfrac \tfrac  \binom \dbinom \tbinom
+\mathcal \cal  \mathbb \Bbb  \mathfrak \frak  \boxed \fbox  \exists \exist ∃  \in \isin ∈ ∊
+\subset \sub ⊂  \pm \plusmn \textpm ±  \arctan \arctg  \backslash \textbackslash
+\times \texttimes × ✕  \div \textdiv ÷  \mu \textmu μ µ  ^ \sp  _ \sb
+\\ \cr \newline \tabularnewline  A \Alpha Α  B \Beta Β  E \Epsilon Ε  Z \Zeta Ζ  H \Eta Η  I \Iota Ι
+K \Kappa Κ  M \Mu Μ  N \Nu Ν  O \Omicron Ο  P \Rho Ρ  T \Tau Τ  X \Chi Χ  o \omicron ο
+\Gamma \varGamma Γ  \Delta \varDelta Δ ∆  \Theta \varTheta Θ  \Lambda \varLambda Λ  \Pi \varPi Π
+\Sigma \varSigma Σ  \Phi \varPhi Φ  \Psi \varPsi Ψ  \Omega \varOmega Ω
+|| \| \Vert \lVert \rVert \textbardbl  \arg\max \argmax  \arg\min \argmin
+^{\circ} \degree \textdegree  \mathbb{R} \R \reals  \mathbb{N} \N \natnums  \mathbb{Z} \Z
+\mathbb{Q} \Q  \mathbb{C} \C \cnums  \alpha α  \beta β  \gamma γ  \delta δ  \epsilon ε ϵ  \zeta ζ
+\eta η  \theta θ  \vartheta ϑ  \iota ι  \kappa κ  \lambda λ  \nu ν  \xi ξ  \pi π  \varpi ϖ  \rho ρ
+\varrho ϱ  \sigma σ  \varsigma ς  \tau τ  \upsilon υ  \phi φ ϕ  \chi χ  \psi ψ  \omega ω  \Xi Ξ
+\Upsilon Υ  - − – — ‐ ‑  \mp ∓  \bullet •  \circ ∘  \bigcirc ○  \star ⋆  \bigstar ★  \oplus ⊕
+\ominus ⊖  \otimes ⊗  \oslash ⊘  \odot ⊙  \dagger †  \ddagger ‡  \cap ∩  \cup ∪  \uplus ⊎  \ll ≪
+\gg ≫  \equiv ≡  \simeq ≃  \cong ≅ ≌  \doteq ≐  \triangleq ≜  \coloneqq ≔  \propto ∝  \prec ≺
+\succ ≻  \preceq ≼ ⪯  \succeq ≽ ⪰  \supset ⊃  \subseteq ⊆  \supseteq ⊇  \subsetneq ⊊  \supsetneq ⊋
+\notin ∉  \perp ⊥ ⟂  \parallel ∥  \nparallel ∦  \nmid ∤  \vdash ⊢  \models ⊨  \nless ≮  \ngtr ≯
+\nleq ≰  \ngeq ≱  \not\subset ⊄  \smile ⌣  \frown ⌢  \uparrow ↑  \downarrow ↓  \updownarrow ↕
+\Uparrow ⇑  \Downarrow ⇓  \hookrightarrow ↪  \hookleftarrow ↩  \nearrow ↗  \searrow ↘  \swarrow ↙
+\nwarrow ↖  \rightleftharpoons ⇌  \leftrightharpoons ⇋  \rightharpoonup ⇀  \leftharpoonup ↼
+\rightleftarrows ⇄  \nabla ∇  \forall ∀  \nexists ∄  \ell ℓ  \Re ℜ  \Im ℑ  \aleph ℵ  \beth ℶ  \wp ℘
+\imath ı  \jmath ȷ  \measuredangle ∡  \sphericalangle ∢  \triangle △ ▵  \blacksquare ■  \Diamond ◇
+\lozenge ◊  \complement ∁  \top ⊤  \flat ♭  \natural ♮  \sharp ♯  \clubsuit ♣  \diamondsuit ♢ ♦
+\heartsuit ♡ ♥  \spadesuit ♠  \therefore ∴  \because ∵  \vdots ⋮  \ddots ⋱  \checkmark ✓  \pounds £
+\yen ¥  \copyright ©  \sum ∑  \prod ∏  \coprod ∐  \int ∫  \iint ∬  \iiint ∭  \iiiint ⨌  \oint ∮
+\oiint ∯  \bigcup ⋃  \bigcap ⋂  \bigvee ⋁  \bigwedge ⋀  \bigoplus ⨁  \bigotimes ⨂  \bigodot ⨀
+\biguplus ⨄  \langle ⟨ 〈  \rangle ⟩ 〉  \lfloor ⌊  \rfloor ⌋  \lceil ⌈  \rceil ⌉  \llbracket ⟦
+\rrbracket ⟧  , 、
 """
-
-_SEVERAL_TOKENS = r"""
-\| \Vert \lVert \rVert \textbardbl : | |
-\argmax : \arg \max
-\argmin : \arg \min
-\degree \textdegree : ^ { \circ }
-\R \reals : \mathbb { R }
-\N \natnums : \mathbb { N }
-\Z : \mathbb { Z }
-\Q : \mathbb { Q }
-\C \cnums : \mathbb { C }
-"""
-
-_NEGATED = r"""
-= \neq  < \nless  > \ngtr  \leq \nleq  \geq \ngeq  \in \notin  \exists \nexists  | \nmid  \sim \nsim
-\cong \ncong  \parallel \nparallel  \subseteq \nsubseteq  \supseteq \nsupseteq
-"""
-
-
-def _pairs(table: str) -> dict[str, str]:
-    words = table.split()
-    return dict(zip(words[::2], words[1::2], strict=True))
-
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
-    **{name: (token,) for name, token in _pairs(_SAME_INK).items()},
-    **{
-        name: tuple(tokens.split())
-        for names, _, tokens in (line.partition(" : ") for line in _SEVERAL_TOKENS.splitlines())
-        for name in names.split()
-    },
+    spelling: tuple(tokenize(latex))
+    for latex, *spellings in entries(_SPELLINGS)
+    for spelling in spellings
 }
 """Other spellings, with the tokens they become."""
 
-NEGATED = _pairs(_NEGATED)
+_NEGATED = r"""
+\neq =  \nless <  \ngtr >  \nleq \leq  \ngeq \geq  \notin \in  \nexists \exists  \nmid |  \nsim \sim
+\ncong \cong  \nparallel \parallel  \nsubseteq \subseteq  \nsupseteq \supseteq
+"""
+NEGATED = {symbol: negated for negated, symbol in entries(_NEGATED)}
 r"""The tokens for `\not` and a symbol."""
 
 INKLESS = _commands(
@@ -89,12 +95,10 @@ SIZED = _commands(
 )
 r"""Commands before a delimiter, which may be `.` for none."""
 
-DISCARDED = dict.fromkeys(
-    _commands(
-        "label tag color hspace vspace phantom hphantom vphantom cline textcolor colorbox raisebox"
-    ),
-    1,
-) | {r"\rule": 2}
+_ONE_GROUP = (
+    "label tag color hspace vspace phantom hphantom vphantom cline textcolor colorbox raisebox"
+)
+DISCARDED = dict.fromkeys(_commands(_ONE_GROUP), 1) | {r"\rule": 2}
 r"""Commands dropped with this many groups behind them; further groups stay (`\textcolor`)."""
 
 SKIPS = _commands("kern mkern hskip mskip vskip")
@@ -133,34 +137,23 @@ TYPED_SIGNATURES: Mapping[str, tuple[str, str]] = {
 """The arguments of all commands that can be typed; see `SIGNATURES`."""
 
 INFIX: dict[str, tuple[str, ...]] = {
-    r"\over": (r"\frac", "{", "#1", "}", "{", "#2", "}"),
-    r"\choose": (r"\binom", "{", "#1", "}", "{", "#2", "}"),
-    r"\atop": tuple(_STACKED.split()),
-    r"\brack": ("[", *_STACKED.split(), "]"),
-    r"\brace": (r"\{", *_STACKED.split(), r"\}"),
+    **_macros("over", r"\frac { #1 } { #2 }"),
+    **_macros("choose", r"\binom { #1 } { #2 }"),
+    **_macros("atop", _STACKED),
+    **_macros("brack", f"[ {_STACKED} ]"),
+    **_macros("brace", rf"\{{ {_STACKED} \}}"),
 }
 """Commands between their two arguments, and their replacement."""
 
-_MATRICES = ("matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix")
-
-_ENVIRONMENT_NAMES = """
-    array smallmatrix subarray tabular : matrix
-    cases dcases : cases
-    aligned align alignat alignedat eqnarray split gather gathered multline flalign : aligned
-    equation displaymath math :
+_ENVIRONMENTS = """
+matrix array smallmatrix subarray tabular  pmatrix  bmatrix  Bmatrix  vmatrix  Vmatrix  cases dcases
+aligned align alignat alignedat eqnarray split gather gathered multline flalign
 """
-
-
-def _environments() -> dict[str, str]:
-    table = {name: name for name in _MATRICES}
-    for line in _ENVIRONMENT_NAMES.strip().splitlines():
-        names, _, caption = line.partition(":")
-        table |= dict.fromkeys(names.split(), caption.strip())
-    return table | {f"{name}*": caption for name, caption in table.items()}
-
-
-ENVIRONMENTS: dict[str, str] = _environments()
-"""Environments and their caption names; "" for those that are dropped."""
+ENVIRONMENTS: dict[str, str] = {
+    **{name: caption for caption, *more in entries(_ENVIRONMENTS) for name in (caption, *more)},
+    **dict.fromkeys(("equation", "displaymath", "math"), ""),
+}
+"""Environments and their caption names, without a star; "" for those that are dropped."""
 
 COLUMN_SPECS = frozenset(("array", "subarray", "tabular", "alignat", "alignat*", "alignedat"))
 """Environments with a group of column letters behind their name."""

@@ -11,34 +11,20 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from posformer.errors import LatexError
-from posformer.latex import characters
-from posformer.latex.macros import (
-    COLUMN_SPECS,
-    DISCARDED,
-    ENVIRONMENTS,
-    INFIX,
-    INKLESS,
-    MACROS,
-    NEGATED,
-    SIZED,
-    SKIPS,
-    SYNONYMS,
-    TYPED_SIGNATURES,
-)
+from posformer.latex import characters, macros
 from posformer.latex.symbols import ENVIRONMENT, SYMBOLS, tokens_of
 from posformer.latex.tokens import Lexeme
-from posformer.latex.tree import SEPARATORS, Node, Row, Tree, parse
+from posformer.latex.tree import SEPARATORS, Node, Row, parse
 
 _PRIME = r"\prime"
 _LINE_BREAK = r"\\"
-_SCRIPT_ORDER = "_^"
-_SCRIPT_NAMES = {"^": "superscript", "_": "subscript"}
+_SCRIPT_NAMES = {"_": "subscript", "^": "superscript"}
 _STACKING = {r"\overset": "^", r"\underset": "_"}
-_DELIMITERS = {".": (), "<": (r"\langle",), ">": (r"\rangle",)}
+_DELIMITERS = {**macros.SYNONYMS, ".": (), "<": (r"\langle",), ">": (r"\rangle",)}
 _FUNCTIONS = tokens_of("function", "limit")
 _LIMIT_OPERATORS = tokens_of("big", "limit")
-_TYPED = frozenset((*MACROS, *INFIX, "'", r"\right", r"\of"))  # handled by the writer
-_OPENERS = ("{", r"\left")
+_KNOWN = frozenset((*SYMBOLS, *macros.MACROS, *macros.INFIX, "'", r"\of"))
+_OPENERS, _CLOSERS = ("{", r"\left"), ("}", r"\right")
 
 
 def normalize(text: str | Sequence[str], *, reorder_scripts: bool = True) -> list[str]:
@@ -64,8 +50,7 @@ class _Expander:
     r"""Replaces other spellings and drops what has no ink.
 
     Attributes:
-        lexemes: The result.
-        fences: The delimiters behind a `\left` or `\right`, by its index in the result.
+        lexemes: The result. Delimiters stand around `\left` and `\right`, all that in a group.
         upright: The indices of the tokens that open a row set in roman letters; -1 for the whole.
     """
 
@@ -73,67 +58,65 @@ class _Expander:
         self.typed = typed
         self.at = 0
         self.lexemes: list[Lexeme] = []
-        self.fences: dict[int, Units] = {}
         self.upright: set[int] = set()
         self.opened = [-1]
-        while self.at < len(self.typed):
-            lexeme = self.typed[self.at]
+        while self.at < len(typed):
             self.at += 1
-            self._read(lexeme)
+            self._read(typed[self.at - 1])
 
     def _read(self, lexeme: Lexeme) -> None:
         token = lexeme.token
-        if replacement := SYNONYMS.get(token) or _run_together(token):
-            self.lexemes += [Lexeme(part, lexeme.number, lexeme.column) for part in replacement]
+        if replacement := macros.SYNONYMS.get(token) or _run_together(token):
+            self.lexemes += lexeme.replaced(replacement)
             self._skip_star(replacement[-1])
-        elif token in (r"\left", r"\right"):
-            self.fences[len(self.lexemes)] = self._delimiter(lexeme)
-            self._add(lexeme)
+        elif token == r"\left":
+            self._add(lexeme, "{", *self._delimiter(lexeme), token)
+        elif token == r"\right":
+            self._add(lexeme, token, *self._delimiter(lexeme), "}")
         elif not self._drops(lexeme):
-            if token.startswith(r"\begin{") and _environment_name(lexeme) in COLUMN_SPECS:
-                self._skip_group()
-            self._add(_known(lexeme))
+            if token.startswith(r"\begin{"):
+                self._skip_column_letters(lexeme)
+            elif not (token in _KNOWN or token.isalnum() or ENVIRONMENT.fullmatch(token)):
+                raise _unknown(lexeme)
+            self._add(lexeme, token)
             self._skip_star(token)
             self._skip_line_distance(lexeme)
 
-    def _add(self, lexeme: Lexeme) -> None:
-        token = lexeme.token
-        if token in _OPENERS or token.startswith(r"\begin{"):
-            self.opened.append(len(self.lexemes))
-        elif (token in ("}", r"\right") or token.startswith(r"\end{")) and len(self.opened) > 1:
-            self.opened.pop()
-        self.lexemes.append(lexeme)
+    def _add(self, place: Lexeme, *tokens: str) -> None:
+        for token in tokens:
+            if token in _OPENERS or token.startswith(r"\begin{"):
+                self.opened.append(len(self.lexemes))
+            elif len(self.opened) > 1 and (token in _CLOSERS or token.startswith(r"\end{")):
+                self.opened.pop()
+            self.lexemes += place.replaced([token])
 
     def _drops(self, lexeme: Lexeme) -> bool:
         """Return whether the lexeme has no ink; consume what belongs to it."""
         token = lexeme.token
-        if token in DISCARDED:
-            for _ in range(DISCARDED[token]):
+        if token in macros.DISCARDED:
+            for _ in range(macros.DISCARDED[token]):
                 self._skip_group()
-        elif token in SKIPS:
+        elif token in macros.SKIPS:
             self._skip_length()
-        elif token in SIZED:
-            for unit in self._delimiter(lexeme):
-                self.lexemes.append(Lexeme(unit.token, lexeme.number, lexeme.column))
+        elif token in macros.SIZED:
+            self.lexemes += lexeme.replaced(self._delimiter(lexeme))
         elif token == r"\rm":
             self.upright.add(self.opened[-1])
         elif token == "\\" and self.at == len(self.typed):
-            raise _error(lexeme, "is an unfinished command")
+            raise lexeme.error("is an unfinished command")
         else:
-            return token in INKLESS
+            return token in macros.INKLESS
         return True
 
-    def _delimiter(self, sized: Lexeme) -> "Units":
+    def _delimiter(self, sized: Lexeme) -> tuple[str, ...]:
         if self.at >= len(self.typed):
-            raise _error(sized, "has no delimiter")
+            raise sized.error("has no delimiter")
         lexeme = self.typed[self.at]
         self.at += 1
-        if lexeme.token in _DELIMITERS:
-            return deque(map(_symbol, _DELIMITERS[lexeme.token]))
-        parts = SYNONYMS.get(lexeme.token, (lexeme.token,))
+        parts = _DELIMITERS.get(lexeme.token, (lexeme.token,))
         if not all(map(_is_symbol, parts)):
             raise _unknown(lexeme)
-        return deque(map(_symbol, parts))
+        return parts
 
     def _next(self) -> str:
         return self.typed[self.at].token if self.at < len(self.typed) else ""
@@ -161,7 +144,7 @@ class _Expander:
             depth += (token == opened.token) - (token == closer)
             if not depth:
                 return
-        raise _error(opened, "is never closed")
+        raise opened.error("is never closed")
 
     def _skip_length(self) -> None:
         self._skip("-")
@@ -171,8 +154,15 @@ class _Expander:
             if self._next().isalpha():
                 self.at += 1
 
+    def _skip_column_letters(self, environment: Lexeme) -> None:
+        name = environment.token[len(r"\begin{") : -1]
+        if name.removesuffix("*") not in macros.ENVIRONMENTS:
+            raise environment.error("is not known")
+        if name in macros.COLUMN_SPECS:
+            self._skip_group()
+
     def _skip_star(self, command: str) -> None:
-        if command in TYPED_SIGNATURES and command not in _SCRIPT_NAMES:
+        if command in macros.TYPED_SIGNATURES and command not in _SCRIPT_NAMES:
             self._skip("*")
 
     def _skip_line_distance(self, line_break: Lexeme) -> None:
@@ -204,7 +194,7 @@ class _Unit:
             return
         if self.limits or (caption_order and self.token in _LIMIT_OPERATORS):
             yield r"\limits"
-        for operator in _SCRIPT_ORDER if caption_order else self.scripts:
+        for operator in _SCRIPT_NAMES if caption_order else self.scripts:
             if operator in self.scripts:
                 yield from (operator, "{", self.scripts[operator], "}")
 
@@ -217,6 +207,62 @@ class _Line:
     group: Units | None = None  # a bare group just read: a base, if a script follows
     infix: tuple[tuple[str, ...], Units] | None = None  # `\over` and what stood before it
 
+    def deliver(self, result: _Unit | Units) -> None:
+        """Add a unit or a bare group."""
+        self.settle()
+        if isinstance(result, _Unit):
+            self.units.append(result)
+        else:
+            self.group = result
+
+    def settle(self) -> None:
+        """Add the units of a bare group to the line: braces have no ink."""
+        group, self.group = self.group, None
+        if not group:
+            return
+        if not group[0].body and self._has_base():
+            # Scripts that a group begins with belong to the unit before it, or to an empty base.
+            if self.units[-1].scripts:
+                group[0].body = ["{", "}"]
+            else:
+                self.units[-1].scripts = group.popleft().scripts
+        if len(group) <= len(self.units):
+            self.units += group
+        else:  # the shorter one moves, so that deep nests stay cheap
+            group.extendleft(reversed(self.units))
+            self.units = group
+
+    def _has_base(self) -> bool:
+        return bool(self.units) and self.units[-1].token not in SEPARATORS
+
+    def base(self, kind: str) -> _Unit:
+        """Return the unit that the next script belongs to; add an empty one if there is none."""
+        group = self.group
+        if group is not None:
+            previous = group or self.units
+            taken = previous[-1].scripts if previous else {}
+            if kind in taken if group else taken:  # braces that separate two scripts stay
+                self.group = deque([_Unit(["{", group, "}"])])
+        self.settle()
+        if not self._has_base():
+            self.units.append(_Unit([]))
+        return self.units[-1]
+
+    def set_limits(self) -> None:
+        """Set the scripts of the last unit below and above it."""
+        self.settle()
+        if self.units and self.units[-1].body:
+            self.units[-1].limits = True
+
+    def finished(self, upright: bool) -> Units:
+        """Return the units of the whole row."""
+        self.settle()
+        units = _function(self.units) if upright else self.units
+        if not self.infix:
+            return units
+        template, numerator = self.infix
+        return deque([_filled(template, {"#1": numerator, "#2": units})])
+
 
 class _Writer:
     """Turns the rows of an expression tree into units, and these into tokens."""
@@ -227,8 +273,14 @@ class _Writer:
         self.units: dict[int, Units] = {}  # of each row, by its number
 
     def tokens(self) -> list[str]:
+        tokens = [lexeme.token for lexeme in self.expanded.lexemes]
+        try:
+            tree = parse(tokens, signatures=macros.TYPED_SIGNATURES)
+        except LatexError as fault:
+            assert fault.number is not None
+            raise self._error(fault.number - 1, fault.reason) from None
         faults: list[LatexError] = []
-        for row in reversed(self._tree().rows):  # inner before outer
+        for row in reversed(tree.rows):  # inner before outer
             try:
                 self.units[row.number] = self._row(row)
             except LatexError as fault:
@@ -238,16 +290,8 @@ class _Writer:
             raise min(faults, key=lambda fault: fault.number or 0)
         return _flat(self.units[0], self.caption_order)
 
-    def _tree(self) -> Tree:
-        try:
-            tokens = [lexeme.token for lexeme in self.expanded.lexemes]
-            return parse(tokens, signatures=TYPED_SIGNATURES)
-        except LatexError as fault:
-            assert fault.number is not None
-            raise self._error(fault.number - 1, fault.reason) from None
-
     def _error(self, index: int, reason: str) -> LatexError:
-        return _error(self.expanded.lexemes[index], reason)
+        return self.expanded.lexemes[index].error(reason)
 
     def _row(self, row: Row) -> Units:
         self._require_argument(row)
@@ -255,13 +299,10 @@ class _Writer:
         for node in row.nodes:
             self._node(node, row, line)
             if node.limits >= 0:
-                _set_limits(line)
+                line.set_limits()
             for script in node.scripts:
                 self._attach(script, self.units[script.arguments[0].number], line)
-        units = _finished(line, row.start in self.expanded.upright)
-        units.extendleft(reversed(self.expanded.fences.get(row.start, ())))
-        units += self.expanded.fences.get(row.end, ())
-        return units
+        return line.finished(row.start in self.expanded.upright)
 
     def _require_argument(self, row: Row) -> None:
         """Raise an error if the argument of a command cannot be an argument."""
@@ -269,63 +310,47 @@ class _Writer:
             return
         node = row.nodes[0]
         token = node.token or node.scripts[0].token
-        if not node.token or token in INFIX or token == r"\limits":
+        if not node.token or token in macros.INFIX or token == r"\limits":
             raise self._error(row.owner.index, f"has no argument before {token}")
 
     def _node(self, node: Node, row: Row, line: _Line) -> None:
         """Add a node without its scripts to a line."""
         token = node.token
-        if token == "'":
-            self._prime(node, row, line)
-        elif token in INFIX:
+        if token == "'" and not _is_prime_alone(row, line):
+            self._attach(node, deque([_symbol(_PRIME)]), line)
+        elif token in macros.INFIX:
             if line.infix:
                 raise self._error(node.index, "is the second of its kind in a group")
-            _settle(line)
-            line.infix, line.units = (INFIX[token], line.units), deque()
+            line.settle()
+            line.infix, line.units = (macros.INFIX[token], line.units), deque()
         elif token == r"\limits":
-            _set_limits(line)
+            line.set_limits()
         elif token in _OPENERS:
-            _deliver(self.units[node.arguments[0].number], line)
+            line.deliver(self.units[node.arguments[0].number])
         elif node.is_environment:
-            _deliver(_environment(token, self.units[node.arguments[0].number]), line)
+            line.deliver(_environment(token, self.units[node.arguments[0].number]))
         elif node.arguments:
-            _deliver(self._command(node), line)
+            line.deliver(self._command(node))
         elif token:
-            _deliver(_symbol(token), line)
-
-    def _prime(self, node: Node, row: Row, line: _Line) -> None:
-        is_argument = row.owner is not None and row.start < 0
-        if is_argument or _is_prime_alone(row, line):
-            _deliver(_symbol(_PRIME), line)
-            return
-        if line.group is not None:
-            _settle_as_base(line, "^")
-        base = _base(line)
-        if "^" in base.scripts and not base.only_primes:
-            raise self._error(node.index, "is a second superscript of the same base")
-        base.scripts.setdefault("^", deque()).append(_symbol(_PRIME))
-        base.only_primes = True
+            line.deliver(_symbol(_PRIME if token == "'" else token))
 
     def _attach(self, operator: Node, content: Units, line: _Line) -> None:
-        kind = operator.token
-        if line.group is not None:
-            _settle_as_base(line, kind)
-        base = _base(line)
+        """Attach a script or a prime."""
+        is_prime = operator.token == "'"
+        kind = "^" if is_prime else operator.token
+        base = line.base(kind)
         if not content:
             return
-        if kind not in base.scripts:
-            base.scripts[kind] = content
-        elif kind == "^" and base.only_primes:
-            base.scripts[kind] += content
-            base.only_primes = False
-        else:
+        if kind in base.scripts and not (kind == "^" and base.only_primes):
             reason = f"is a second {_SCRIPT_NAMES[kind]} of the same base"
             raise self._error(operator.index, reason)
+        base.scripts.setdefault(kind, deque()).extend(content)
+        base.only_primes = is_prime if kind == "^" else base.only_primes
 
     def _command(self, node: Node) -> _Unit | Units:
         """Return the units of a command."""
         arguments = [self.units[row.number] for row in node.arguments]
-        if template := MACROS.get(node.token):
+        if template := macros.MACROS.get(node.token):
             slots = {f"#{number}": units for number, units in enumerate(arguments, start=1)}
             return _spliced(template, slots) if template[0] == "#1" else _filled(template, slots)
         if self.caption_order and node.token in _STACKING:
@@ -341,10 +366,6 @@ class _Writer:
         return _Unit([*body, *(part for units in arguments for part in ("{", units, "}"))])
 
 
-def _error(lexeme: Lexeme, reason: str) -> LatexError:
-    return LatexError(reason, lexeme.token, lexeme.number, lexeme.column)
-
-
 def _symbol(token: str) -> _Unit:
     return _Unit([token], token)
 
@@ -356,34 +377,20 @@ def _is_symbol(token: str) -> bool:
     return symbol.kind not in ("structure", "environment") and not symbol.arguments
 
 
-def _known(lexeme: Lexeme) -> Lexeme:
-    token = lexeme.token
-    if token in SYMBOLS or token in _TYPED or token.isalnum() or ENVIRONMENT.fullmatch(token):
-        return lexeme
-    raise _unknown(lexeme)
-
-
 def _unknown(lexeme: Lexeme) -> LatexError:
     is_command = lexeme.token.startswith("\\")
-    return _error(lexeme, "is not known" if is_command else "has no caption form")
+    return lexeme.error("is not known" if is_command else "has no caption form")
 
 
 def _run_together(token: str) -> tuple[str, ...]:
     r"""Return the parts of `\ltN`: ink files escape `<` without a space after it."""
     if token[:3] in (r"\lt", r"\gt") and token not in SYMBOLS:
-        return (*SYNONYMS[token[:3]], *token[3:])
+        return (*macros.SYNONYMS[token[:3]], *token[3:])
     return ()
 
 
-def _environment_name(lexeme: Lexeme) -> str:
-    match = ENVIRONMENT.fullmatch(lexeme.token)
-    if not match or match[2] not in ENVIRONMENTS:
-        raise _error(lexeme, "is not known")
-    return match[2]
-
-
 def _environment(token: str, units: Units) -> _Unit | Units:
-    name = ENVIRONMENTS[token[len(r"\begin{") : -1]]
+    name = macros.ENVIRONMENTS[token[len(r"\begin{") : -1].removesuffix("*")]
     if not name:
         return units
     return _filled((rf"\begin{{{name}}}", "#1", rf"\end{{{name}}}"), {"#1": units})
@@ -410,77 +417,14 @@ def _function(letters: Units) -> Units:
     name = "\\" + "".join(unit.token for unit in letters)
     if name in _FUNCTIONS and name.islower():  # "Pr" is a product as often as a probability
         return deque([_symbol(name)])
-    parts = SYNONYMS.get(name, ())
+    parts = macros.SYNONYMS.get(name, ())
     return deque(map(_symbol, parts)) if parts and _FUNCTIONS.issuperset(parts) else letters
 
 
-def _finished(line: _Line, upright: bool) -> Units:
-    _settle(line)
-    units = _function(line.units) if upright else line.units
-    if line.infix:
-        template, numerator = line.infix
-        units = deque([_filled(template, {"#1": numerator, "#2": units})])
-    return units
-
-
-def _deliver(result: _Unit | Units, line: _Line) -> None:
-    _settle(line)
-    if isinstance(result, _Unit):
-        line.units.append(result)
-    else:
-        line.group = result
-
-
-def _set_limits(line: _Line) -> None:
-    _settle(line)
-    if line.units and line.units[-1].body:
-        line.units[-1].limits = True
-
-
-def _settle(line: _Line) -> None:
-    """Add the units of a bare group to the line: braces have no ink."""
-    group, line.group = line.group, None
-    if not group:
-        return
-    if not group[0].body:
-        _settle_scripts(line, group)
-    if len(group) <= len(line.units):
-        line.units += group
-    else:  # the shorter one moves, so that deep nests stay cheap
-        group.extendleft(reversed(line.units))
-        line.units = group
-
-
-def _settle_scripts(line: _Line, group: Units) -> None:
-    """Move the scripts that a group begins with to the unit before it, or to an empty base."""
-    if not line.units or line.units[-1].token in SEPARATORS:
-        return
-    if line.units[-1].scripts:
-        group[0].body = ["{", "}"]
-    else:
-        line.units[-1].scripts = group.popleft().scripts
-
-
-def _settle_as_base(line: _Line, kind: str) -> None:
-    """Settle a bare group that gets a script; keep its braces if they separate two scripts."""
-    group = line.group
-    previous = group or line.units
-    taken = previous[-1].scripts if previous else {}
-    if kind in taken if group else taken:
-        line.group = deque([_Unit(["{", group or deque(), "}"])])
-    _settle(line)
-
-
-def _base(line: _Line) -> _Unit:
-    """Return the unit that the next script belongs to; add an empty one if there is none."""
-    _settle(line)
-    if not line.units or line.units[-1].token in SEPARATORS:
-        line.units.append(_Unit([]))
-    return line.units[-1]
-
-
 def _is_prime_alone(row: Row, line: _Line) -> bool:
-    r"""Return whether a prime is in a superscript already, as in `f^{'}`."""
+    r"""Return whether a prime is an argument, or in a superscript already, as in `f^{'}`."""
+    if row.owner is not None and row.start < 0:
+        return True
     if row.owner is None or row.owner.token != "^" or line.group is not None:
         return False
     return not line.units or (line.units[-1].token == _PRIME and not line.units[-1].scripts)
@@ -494,8 +438,8 @@ def _flat(units: Units, caption_order: bool) -> list[str]:
         if part is None:
             stack.pop()
         elif isinstance(part, str):
-            if part in NEGATED and tokens[-1:] == [r"\not"]:
-                tokens[-1] = NEGATED[part]
+            if part in macros.NEGATED and tokens[-1:] == [r"\not"]:
+                tokens[-1] = macros.NEGATED[part]
             else:
                 tokens.append(part)
         elif isinstance(part, _Unit):

@@ -1,9 +1,10 @@
 """LaTeX text to tokens and back."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from posformer.errors import LatexError
 from posformer.latex.tree import Row, parse
 
 _TOKEN = re.compile(
@@ -28,6 +29,14 @@ class Lexeme:
     token: str
     number: int  # 1-based, among the tokens of its text
     column: int | None  # 1-based, in the text; None if there was no text
+
+    def replaced(self, tokens: Iterable[str]) -> "list[Lexeme]":
+        """Return lexemes with other tokens in the place of this one."""
+        return [Lexeme(token, self.number, self.column) for token in tokens]
+
+    def error(self, reason: str) -> LatexError:
+        """Return an error that names the token and its position."""
+        return LatexError(reason, self.token, self.number, self.column)
 
 
 def scan(text: str) -> Iterator[Lexeme]:
