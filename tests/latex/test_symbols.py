@@ -23,9 +23,9 @@ PLANNED = r"""
 
 def test_a_token_has_one_row() -> None:
     assert len(SYMBOLS) > 300
-    assert _read_table("letter - 1/0 x\n  y").keys() == {"x", "y"}
+    assert _read_table("letter - 1/0: x\n  y").keys() == {"x", "y"}
     with pytest.raises(ValueError, match="x has two rows"):
-        _read_table("letter - 1/0 x\noperator - - x")
+        _read_table("letter - 1/0: x\noperator - -: x")
 
 
 def test_symbols_of_the_planned_vocabulary_are_there() -> None:

@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from posformer.latex.symbols import LOWER, MAIN, UPPER
-from posformer.latex.tree import Tree, parse
+from posformer.latex.tree import parse
 
 Coding = Literal["paper", "authors"]
 
 POSITION_CODES = {MAIN: 3, UPPER: 4, LOWER: 5}
 """The numbers of relative positions; 0 is padding, 1 and 2 are `<sos>` and `<eos>`."""
-
-_PAD_CODE = 0
 
 
 @dataclass(frozen=True)
@@ -103,11 +101,7 @@ def encode_forest(
     """
     if coding not in ("paper", "authors"):
         raise ValueError(f"coding must be 'paper' or 'authors', not {coding!r}")
-    tokens = tuple(tokens)
-    return _encode(parse(tokens, lenient=lenient), coding)
-
-
-def _encode(tree: Tree, coding: Coding) -> PositionForest:
+    tree = parse(tuple(tokens), lenient=lenient)
     parents, positions, levels = [-1], [MAIN], [0]
     branch_of = [0]  # the branch of each row
     moved: list[tuple[int, int]] = []  # tokens that do not belong to the branch of their row
@@ -163,5 +157,5 @@ def identifier_codes(forest: PositionForest, length: int = 5) -> list[list[int]]
         # Beyond `length` all branches look alike: sharing keeps a deep nest within bounded memory.
         paths.append(path if len(path) >= length else [*path, POSITION_CODES[position]])
     closing = [] if paper else [POSITION_CODES[MAIN]]
-    rows = [([*path, *closing] + [_PAD_CODE] * length)[:length] for path in paths]
+    rows = [([*path, *closing] + [0] * length)[:length] for path in paths]
     return [list(rows[branch]) for branch in forest.branches]

@@ -10,6 +10,7 @@ from posformer.latex.tree import Node, Row, Tree, parse
 _BRACES = ("{", "}")
 _SCRIPTS = ("^", "_")
 _LINE_BREAK = "\\\\"
+_COLUMNS = ("token", "identifier", "level", "position")
 _FORK, _LAST, _PASS, _GAP = "├─ ", "└─ ", "│  ", "   "
 
 
@@ -48,24 +49,13 @@ def draw_forest(forest: PositionForest) -> str:
 
 def forest_records(forest: PositionForest) -> list[dict[str, str | int]]:
     """Return for every token an object with `token`, `identifier`, `level` and `position`."""
-    columns = zip(
-        forest.tokens,
-        forest.identifiers(),
-        forest.nested_levels,
-        forest.relative_positions,
-        strict=True,
-    )
-    return [
-        {"token": token, "identifier": identifier, "level": level, "position": position}
-        for token, identifier, level, position in columns
-    ]
+    columns = (forest.tokens, forest.identifiers(), forest.levels, forest.positions)
+    return [dict(zip(_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def forest_table(forest: PositionForest) -> str:
     """Return the records of a forest as a text table with a header line."""
-    records = forest_records(forest)
-    names = ("token", "identifier", "level", "position")
-    rows = [names, *(tuple(str(record[name]) for name in names) for record in records)]
+    rows = [_COLUMNS, *(tuple(map(str, record.values())) for record in forest_records(forest))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -7,8 +7,6 @@ from xml.etree.ElementTree import ParseError
 import defusedxml.ElementTree as SafeXml
 from defusedxml.common import DefusedXmlException
 
-__all__ = ["to_mathml"]
-
 _NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 _ELEMENTS = re.compile(
     "math|merror|mfenced|mfrac|mi|mn|mo|mover|mpadded|mphantom|mmultiscripts|mprescripts|mroot|mrow"

@@ -33,7 +33,7 @@ def check(tokens: Sequence[str]) -> None:
     has_limits = _LIMITS in tokens
     for row in parse(tokens).rows:
         if row.start < 0 and row.owner is not None:
-            raise _error(row.owner, "has too few groups")
+            raise row.owner.error("has too few groups")
         for number, node in enumerate(row.nodes):
             if node.token in _SUSPECTS:
                 _check_suspect(node, row, number, tokens)
@@ -46,16 +46,12 @@ def _check_suspect(node: Node, row: Row, number: int, tokens: Sequence[str]) -> 
         _check_limits(node.index, node)
     elif node.token in SEPARATORS:
         if row.start >= 0 and tokens[row.start] in ("{", "["):
-            raise _error(node, "stands in a group, where no line or cell can end")
+            raise node.error("stands in a group, where no line or cell can end")
     elif number and row.nodes[number - 1].token not in SEPARATORS:
-        raise _error(node.scripts[0], "is the second script of its kind on a base")
+        raise node.scripts[0].error("is the second script of its kind on a base")
 
 
 def _check_limits(index: int, node: Node) -> None:
     if not node.scripts or node.token not in _OPERATORS:
         reason = "does not stand between an operator and a script"
         raise LatexError(reason, _LIMITS, index + 1)
-
-
-def _error(node: Node, reason: str) -> LatexError:
-    return LatexError(reason, node.token, node.index + 1)

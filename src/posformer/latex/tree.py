@@ -8,22 +8,10 @@ time and memory are linear in the number of tokens, at any depth.
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 from posformer.errors import LatexError
 from posformer.latex.symbols import SIGNATURES, SYMBOLS, tokens_of
-
-__all__ = [
-    "SEPARATORS",
-    "WRITABLE_DEPTH",
-    "Node",
-    "Row",
-    "Tree",
-    "baselines",
-    "parse",
-    "walk",
-]
 
 WRITABLE_DEPTH = 100
 """The greatest depth of expressions that are written down; no hand nests deeper."""
@@ -66,6 +54,10 @@ class Node:
     def is_environment(self) -> bool:
         r"""Whether the node is an environment, which `\begin{…}` opens."""
         return self.token.startswith("\\begin{")
+
+    def error(self, reason: str) -> LatexError:
+        """Return an error that names the token and its number."""
+        return LatexError(reason, self.token, self.index + 1)
 
     @property
     def rows(self) -> "list[Row]":
@@ -189,20 +181,14 @@ def parse(
             or rows are nested too deep; names the token and its number.
     """
     tree = _Parser(tokens, lenient, signatures).parse()
-    if max_depth is not None and len(tree.rows) > max_depth:
-        _check_depth(tree, max_depth)
-    return tree
-
-
-def _check_depth(tree: Tree, max_depth: int) -> None:
+    if max_depth is None:
+        return tree
     depths = [0]
     for row in tree.rows[1:]:
         depths.append(depths[row.parent] + 1)
-        if depths[-1] > max_depth:
-            owner = row.owner
-            assert owner is not None
-            reason = f"is nested deeper than {max_depth} groups"
-            raise LatexError(reason, owner.token, owner.index + 1)
+        if depths[-1] > max_depth and row.owner is not None:
+            raise row.owner.error(f"is nested deeper than {max_depth} groups")
+    return tree
 
 
 class _Parser:
@@ -219,7 +205,7 @@ class _Parser:
         self.row_of = [0] * len(tokens)
         self.stack: list[Row | Node] = []
         self.closers: list[str] = []  # of the open rows on the stack
-        self.awaited: Counter[str] | None = Counter() if lenient else None  # the same, counted
+        self.awaited: Counter[str] = Counter()  # the same, counted
         self.command: Node | None = None  # on top of the stack, if it waits for an argument
 
     def parse(self) -> Tree:
@@ -233,7 +219,7 @@ class _Parser:
                 row, command = self.row, self.command
         self._require_arguments()
         if self.stack and not self.lenient:
-            raise self._error("is never closed", self.row.start)
+            raise Node(self.tokens[self.row.start], self.row.start).error("is never closed")
         while self.stack:
             self._leave_row()
             self._require_arguments()
@@ -303,7 +289,7 @@ class _Parser:
     def _place_script(self, script: Node) -> None:
         nodes = self.row.nodes
         base = nodes[-1] if nodes else None
-        if base is None or base.token in SEPARATORS or script.token in map(_token, base.scripts):
+        if base is None or base.token in SEPARATORS or base.script(script.token):
             base = Node("", -1)
             nodes.append(base)
         base.scripts = (*base.scripts, script)
@@ -329,14 +315,12 @@ class _Parser:
         self.row_of[index] = row.number
         self.stack.append(row)
         self.closers.append(closer)
-        if self.awaited is not None:
-            self.awaited[closer] += 1
+        self.awaited[closer] += 1
         self.row, self.command = row, None
         return row
 
     def _close(self, index: int) -> None:
-        if self.command is not None:
-            self._require_arguments()
+        self._require_arguments()
         self.row.end = index
         self.row_of[index] = self.row.number
         self._leave_row()
@@ -344,9 +328,9 @@ class _Parser:
     def _close_early(self, index: int, token: str) -> None:
         """Read a token that does not close the innermost row."""
         self._require_arguments()
-        if self.awaited is None:
+        if not self.lenient:
             awaited = f", {self.closers[-1]} is awaited" if self.closers else ""
-            raise self._error(f"closes nothing{awaited}", index)
+            raise Node(token, index).error(f"closes nothing{awaited}")
         if not self.awaited[token]:
             self._add(Node(token, index))
             return
@@ -357,9 +341,7 @@ class _Parser:
 
     def _leave_row(self) -> None:
         self.stack.pop()
-        closer = self.closers.pop()
-        if self.awaited is not None:
-            self.awaited[closer] -= 1
+        self.awaited[self.closers.pop()] -= 1
         self.row = self.rows[self.row.parent]
         self._leave_served()
 
@@ -379,17 +361,11 @@ class _Parser:
         """Raise an error if a command still waits for arguments; if lenient, add empty ones."""
         while (command := self.command) is not None:
             if not self.lenient:
-                raise self._error("has too few arguments", command.index)
+                raise command.error("has too few arguments")
             positions = self.signatures[command.token][0][len(command.arguments) :]
             missing = [self._new_row(command, position) for position in positions]
             command.arguments = (*command.arguments, *missing)
             self._leave_served()
-
-    def _error(self, reason: str, index: int) -> LatexError:
-        return LatexError(reason, self.tokens[index], index + 1)
-
-
-_token = attrgetter("token")
 
 
 def _takes_limits(node: Node) -> bool:
