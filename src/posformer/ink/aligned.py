@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["AlignedInk", "bounds", "split_points"]
-
 
 @dataclass(frozen=True)
 class AlignedInk:

@@ -10,13 +10,11 @@ from rapidfuzz.distance import Levenshtein
 
 from posformer.errors import InkError
 from posformer.ink.aligned import AlignedInk
-from posformer.ink.captions import Piece, label_token, mathml_pieces
+from posformer.ink.captions import label_token, mathml_pieces
 from posformer.ink.inkml import Ink
 from posformer.ink.render import strokes_in_pixels
 from posformer.latex.symbols import LOOK_ALIKES, fence_of, is_structure
 from posformer.latex.tree import parse, walk
-
-__all__ = ["align", "in_pixels", "inked_places"]
 
 _SPELLINGS = {
     "\\tan": ("tan", "tg"),
@@ -65,14 +63,8 @@ def align(ink: Ink, tokens: Sequence[str]) -> AlignedInk:
     matching.by_label(str.__eq__)
     matching.by_letters()
     matching.by_label(_alike)
-    aligned = AlignedInk(
-        name=ink.name,
-        tokens=tuple(tokens),
-        strokes=tuple(ink.strokes),
-        alignment=matching.strokes(),
-        writer=ink.writer,
-    )
-    return in_pixels(aligned)
+    strokes = matching.strokes()
+    return in_pixels(AlignedInk(ink.name, tuple(tokens), tuple(ink.strokes), strokes, ink.writer))
 
 
 def in_pixels(ink: AlignedInk) -> AlignedInk:
@@ -118,7 +110,11 @@ class _Matching:
 
     def by_mathml(self) -> None:
         """Match the caption with the tokens of the MathML, both without structure."""
-        pieces = self._inked_pieces()
+        try:
+            pieces = mathml_pieces(self._ink)
+        except InkError:
+            return
+        pieces = [pieces[index] for index in inked_places([piece.token for piece in pieces])]
         tokens = [self._tokens[index] for index in self._inked]
         for edit in Levenshtein.opcodes(tokens, [piece.token for piece in pieces]):
             if edit.tag not in ("equal", "replace"):
@@ -128,14 +124,6 @@ class _Matching:
                 if _alike(piece.token, tokens[index]):
                     self._take(self._inked[index], piece.symbols)
 
-    def _inked_pieces(self) -> list[Piece]:
-        try:
-            pieces = mathml_pieces(self._ink)
-        except InkError:
-            return []
-        indices = inked_places([piece.token for piece in pieces])
-        return [pieces[index] for index in indices]
-
     def by_label(self, same: Callable[[str, str], bool]) -> None:
         """Match remaining tokens with remaining symbols of the same label, from left to right."""
         for index in list(self._open()):
@@ -144,10 +132,9 @@ class _Matching:
                 for symbol in self._by_left_edge()
                 if same(label_token(self._ink.symbols[symbol].label), self._tokens[index])
             ]
-            if choices and self._tokens[index] == "\\frac":
+            if self._tokens[index] == "\\frac":
                 choices.sort(key=self._width, reverse=True)
-            if choices:
-                self._take(index, choices[:1])
+            self._take(index, choices[:1])
 
     def by_letters(self) -> None:
         """Match function names and dots with the symbols that spell them."""
@@ -182,9 +169,8 @@ class _Matching:
         return float(np.ptp(self._points(symbol)[:, 0]))
 
     def _points(self, symbol: int) -> np.ndarray:
-        return np.concatenate(
-            [self._ink.strokes[stroke] for stroke in self._ink.symbols[symbol].strokes]
-        )
+        strokes = self._ink.symbols[symbol].strokes
+        return np.concatenate([self._ink.strokes[stroke] for stroke in strokes])
 
 
 def _alike(one: str, other: str) -> bool:

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.random import Generator
 
 from posformer.errors import ConfigError
 from posformer.ink.aligned import AlignedInk, bounds, split_points
 from posformer.ink.render import RenderStyle
-
-__all__ = ["StrokeAugmentation"]
 
 _WAVES = 4
 
@@ -42,24 +41,18 @@ class StrokeAugmentation:
     pen: float = 0.75  # probability of another pen: one pixel narrower, or up to three wider
 
     def __post_init__(self) -> None:
-        values = {name: value for name, value in vars(self).items() if name != "wavelength"}
-        for name, value in values.items():
-            if not value >= 0:
+        for name, value in vars(self).items():
+            if name != "wavelength" and not value >= 0:
                 raise ConfigError(f"{name} {value} of the stroke augmentation is negative")
         if not 0 < self.wavelength[0] <= self.wavelength[1]:
             raise ConfigError(f"wavelength {self.wavelength} is not (shortest, longest) above 0")
 
     def scaled(self, strength: float) -> StrokeAugmentation:
         """Return the augmentation with all strengths multiplied by a factor."""
-        unscaled = ("wavelength", "join_gap")
-        return StrokeAugmentation(
-            **{
-                name: value if name in unscaled else value * strength
-                for name, value in vars(self).items()
-            }
-        )
+        strengths = vars(self).keys() - {"wavelength", "join_gap"}
+        return replace(self, **{name: getattr(self, name) * strength for name in strengths})
 
-    def __call__(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
+    def __call__(self, ink: AlignedInk, rng: Generator) -> AlignedInk:
         """Return a random variation of an expression."""
         lengths = np.array([len(stroke) for stroke in ink.strokes])
         points = np.concatenate(ink.strokes).astype(np.float32, copy=False)
@@ -69,28 +62,25 @@ class StrokeAugmentation:
         points, lengths = self._drop_points(points, lengths, rng)
         return self._join(replace(ink, strokes=split_points(points, lengths)), rng)
 
-    def sample_pen(self, style: RenderStyle, rng: np.random.Generator) -> RenderStyle:
+    def sample_pen(self, style: RenderStyle, rng: Generator) -> RenderStyle:
         """Return the style with a random pen; wide pens are thinned, as by page clean-up."""
         if rng.random() >= self.pen:
             return style
         wider = int(rng.choice((-1, 1, 2, 3)))
         return replace(style, pen_width=max(1, style.pen_width + wider), thinned=max(0, wider) // 2)
 
-    def _move_symbols(
-        self, points: np.ndarray, symbols: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _move_symbols(self, points: np.ndarray, symbols: np.ndarray, rng: Generator) -> np.ndarray:
         """Shift every symbol and scale it about its center."""
         count = int(symbols.max()) + 1
         weight = np.maximum(np.bincount(symbols, minlength=count), 1)
-        centers = np.stack(
-            [np.bincount(symbols, column, count) / weight for column in points.T], axis=1
-        )
+        sums = np.stack([np.bincount(symbols, column, count) for column in points.T], axis=1)
+        centers = sums / weight[:, None]
         shift = self.symbol_shift * rng.standard_normal((count, 2))
         scale = np.exp(self.symbol_scale * rng.standard_normal((count, 1)))
         shift = (centers * (1 - scale) + shift).astype(np.float32)
         return points * scale.astype(np.float32)[symbols] + shift[symbols]
 
-    def _bend(self, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _bend(self, points: np.ndarray, rng: Generator) -> np.ndarray:
         """Bend the baseline, apply a smooth elastic shift, then slant, rotate and stretch."""
         low, high = bounds(points)
         points = points - (low + high) / 2
@@ -108,7 +98,7 @@ class StrokeAugmentation:
         points += np.sin(phase) @ amplitudes.astype(np.float32)
         return points @ self._affine_matrix(rng).T.astype(np.float32)
 
-    def _affine_matrix(self, rng: np.random.Generator) -> np.ndarray:
+    def _affine_matrix(self, rng: Generator) -> np.ndarray:
         slant, rotation, stretch = rng.standard_normal(3)
         angle = np.deg2rad(self.rotation * rotation)
         cos, sin = np.cos(angle), np.sin(angle)
@@ -117,7 +107,7 @@ class StrokeAugmentation:
         return np.array([[cos, -sin], [sin, cos]]) @ shear
 
     def _drop_points(
-        self, points: np.ndarray, lengths: np.ndarray, rng: np.random.Generator
+        self, points: np.ndarray, lengths: np.ndarray, rng: Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Drop random points, but never the ends of a stroke."""
         if not self.drop:
@@ -128,7 +118,7 @@ class StrokeAugmentation:
         keep[ends - lengths] = True
         return points[keep], np.add.reduceat(keep, ends - lengths, dtype=np.int64)
 
-    def _join(self, ink: AlignedInk, rng: np.random.Generator) -> AlignedInk:
+    def _join(self, ink: AlignedInk, rng: Generator) -> AlignedInk:
         """Join some close strokes of a symbol, as if the pen had stayed down."""
         joined: dict[int, int] = {}  # stroke -> the stroke that continues it
         for members in ink.alignment:
@@ -165,7 +155,5 @@ def _merge(ink: AlignedInk, joined: dict[int, int]) -> AlignedInk:
             chain.append(joined[chain[-1]])
         new_index.update(dict.fromkeys(chain, len(strokes)))
         strokes.append(np.concatenate([ink.strokes[part] for part in chain]))
-    alignment = tuple(
-        tuple(sorted({new_index[stroke] for stroke in members})) for members in ink.alignment
-    )
-    return replace(ink, strokes=tuple(strokes), alignment=alignment)
+    alignment = [{new_index[stroke] for stroke in members} for members in ink.alignment]
+    return replace(ink, strokes=tuple(strokes), alignment=tuple(map(tuple, map(sorted, alignment))))

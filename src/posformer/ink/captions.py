@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from posformer.errors import InkError, LatexError
 from posformer.ink.inkml import Ink, MathNode
 from posformer.latex import normalize, tokenize
 from posformer.latex.macros import SYNONYMS
 from posformer.latex.symbols import SYMBOLS, tokens_of
-
-__all__ = ["Piece", "caption_of", "label_token", "mathml_pieces"]
 
 _LABELS: Mapping[str, str] = {
     **{label: tokens[0] for label, tokens in SYNONYMS.items() if len(tokens) == 1},
@@ -34,6 +33,17 @@ _NO_LATEX = re.compile(r"\b(ABOVE|BELOW)\b")
 
 _DOTS = ("\\ldots", "\\cdots", "\\cdot", ".")
 """Dots, which the LaTeX annotation distinguishes better than the MathML."""
+
+
+_SCRIPTS = {
+    "msub": "_",
+    "munder": "_",
+    "msup": "^",
+    "mover": "^",
+    "msubsup": "_^",
+    "munderover": "_^",
+}
+"""MathML elements with scripts."""
 
 
 @dataclass(frozen=True)
@@ -112,44 +122,29 @@ class _Walk:
         self._symbol = {symbol.id: index for index, symbol in enumerate(ink.symbols)}
 
     def pieces(self, node: MathNode) -> list[Piece]:
-        kind, parts = node.tag, node.children
-        if kind in ("mi", "mo", "mn", "mtext", "ms"):
+        if node.tag in ("mi", "mo", "mn", "mtext", "ms"):
             return self._leaf(node)
-        if kind in ("math", "mrow", "mstyle", "mpadded", "semantics"):
-            return self._row(parts)
-        if kind == "msqrt":
-            return [self._ink_of("\\sqrt", node), *_braced(self._row(parts))]
-        return self._with_parts(node)
+        is_row = node.tag in ("math", "mrow", "mstyle", "mpadded", "semantics", "msqrt")
+        count = len(node.children)
+        if not is_row and count != max(2, 1 + len(_SCRIPTS.get(node.tag, ""))):
+            raise InkError(f"{self._ink.name}: MathML element <{node.tag}> has {count} parts")
+        parts = [self.pieces(child) for child in node.children]
+        if node.tag == "msqrt":
+            return [self._ink_of("\\sqrt", node), *_braced(chain(*parts))]
+        return list(chain(*parts)) if is_row else self._with_parts(node, parts)
 
-    def _with_parts(self, node: MathNode) -> list[Piece]:
-        kind, parts = node.tag, node.children
-        self._expect(node, {"msubsup": 3, "munderover": 3}.get(kind, 2))
-        first, second = self.pieces(parts[0]), self.pieces(parts[1])
-        if kind == "mfrac":
+    def _with_parts(self, node: MathNode, parts: list[list[Piece]]) -> list[Piece]:
+        first, second = parts[:2]
+        if node.tag == "mfrac":
             return [self._ink_of("\\frac", node), *_braced(first), *_braced(second)]
-        if kind == "mroot":
+        if node.tag == "mroot":
             index = [Piece("["), *second, Piece("]")]
             return [self._ink_of("\\sqrt", node), *index, *_braced(first)]
-        base = [*first, Piece("\\limits")] if _takes_limits(first) else first
-        if kind in ("msub", "munder"):
-            return [*base, Piece("_"), *_braced(second)]
-        if kind in ("msup", "mover"):
-            return [*base, Piece("^"), *_braced(second)]
-        if kind in ("msubsup", "munderover"):
-            above = _braced(self.pieces(parts[2]))
-            return [*base, Piece("_"), *_braced(second), Piece("^"), *above]
-        raise InkError(f"{self._ink.name}: MathML element <{kind}> is unknown")
-
-    def _expect(self, node: MathNode, count: int) -> None:
-        if len(node.children) != count:
-            raise InkError(
-                f"{self._ink.name}: MathML element <{node.tag}> has {len(node.children)} parts"
-            )
-
-    def _row(self, nodes: Sequence[MathNode]) -> list[Piece]:
-        found: list[Piece] = []
-        for node in nodes:
-            found += self.pieces(node)
+        if node.tag not in _SCRIPTS:
+            raise InkError(f"{self._ink.name}: MathML element <{node.tag}> is unknown")
+        found = [*first, Piece("\\limits")] if _takes_limits(first) else first
+        for operator, script in zip(_SCRIPTS[node.tag], parts[1:], strict=True):
+            found = [*found, Piece(operator), *_braced(script)]
         return found
 
     def _leaf(self, node: MathNode) -> list[Piece]:
@@ -170,7 +165,7 @@ def _takes_limits(base: Sequence[Piece]) -> bool:
     return symbol is not None and symbol.limits
 
 
-def _braced(pieces: Sequence[Piece]) -> list[Piece]:
+def _braced(pieces: Iterable[Piece]) -> list[Piece]:
     return [Piece("{"), *pieces, Piece("}")]
 
 

@@ -16,14 +16,6 @@ from defusedxml.common import DefusedXmlException
 from posformer.errors import InkError
 from posformer.ink.aligned import AlignedInk
 
-__all__ = [
-    "Ink",
-    "MathNode",
-    "Symbol",
-    "read_inkml",
-    "write_inkml",
-]
-
 INKML = "http://www.w3.org/2003/InkML"
 MATHML = "http://www.w3.org/1998/Math/MathML"
 XML_ID = "{http://www.w3.org/XML/1998/namespace}id"
@@ -65,14 +57,12 @@ class Ink:
     truth: str | None = None  # LaTeX
     mathml: MathNode | None = None
     writer: str = ""
-    source: str = ""  # collection of the file
 
 
 def read_inkml(
     source: str | os.PathLike[str] | bytes | BinaryIO,
     name: str | None = None,
     *,
-    collection: str = "",
     max_bytes: int = MAX_BYTES,
 ) -> Ink:
     """Read an InkML file.
@@ -82,7 +72,6 @@ def read_inkml(
     Args:
         source: A path, the content of a file, or an open binary file.
         name: Name of the ink; by default that of the file without its extension.
-        collection: Value of `Ink.source`.
         max_bytes: Maximum length of the file.
 
     Raises:
@@ -90,8 +79,7 @@ def read_inkml(
     """
     data, location = _load(source, name, max_bytes)
     root = _parse(data, location)
-    default_name = Path(location).name.removesuffix(".inkml")
-    return _Reader(location, root).read(name or default_name, collection)
+    return _Reader(location, root).read(name or Path(location).name.removesuffix(".inkml"))
 
 
 def _load(
@@ -142,12 +130,11 @@ class _Reader:
         self.location = location
         self.root = root
 
-    def read(self, name: str, collection: str) -> Ink:
-        traces = [element for element in self._walk() if _tag(element) == "trace"]
+    def read(self, name: str) -> Ink:
         columns = self._columns()
         strokes: list[np.ndarray] = []
         stroke_indices: dict[str, int] = {}
-        for number, element in enumerate(traces):
+        for number, element in enumerate(self._elements("trace")):
             key = _id(element) or str(number)
             if key in stroke_indices:
                 raise InkError(f"{self.location}: two <trace> have the id {key!r}")
@@ -158,39 +145,32 @@ class _Reader:
         if not strokes:
             raise InkError(f"{self.location}: no <trace> with points")
         notes = self._annotations()
-        return Ink(
-            name=name,
-            strokes=tuple(strokes),
-            symbols=tuple(self._symbols(stroke_indices)),
-            truth=next((notes[kind] for kind in _TRUTH_TYPES if notes.get(kind)), None),
-            mathml=self._mathml(),
-            writer=notes.get("writer", ""),
-            source=collection,
-        )
+        truth = next((notes[kind] for kind in _TRUTH_TYPES if notes.get(kind)), None)
+        symbols = tuple(self._symbols(stroke_indices))
+        return Ink(name, tuple(strokes), symbols, truth, self._mathml(), notes.get("writer", ""))
 
-    def _walk(self) -> Iterable[Xml.Element]:
-        """Yield all elements; deeply nested ones are an error."""
+    def _elements(self, tag: str) -> list[Xml.Element]:
+        """Return all elements of a kind; deeply nested ones are an error."""
+        found = []
         stack = [(self.root, 0)]
         while stack:
             element, depth = stack.pop()
             if depth > MAX_DEPTH:
                 raise InkError(f"{self.location}: <{_tag(element)}> is nested too deeply")
-            yield element
+            if _tag(element) == tag:
+                found.append(element)
             stack.extend((child, depth + 1) for child in reversed(element))
+        return found
 
     def _columns(self) -> tuple[int, int]:
         """Return the indices of the X and Y channels."""
-        for element in self._walk():
-            if _tag(element) == "traceFormat":
-                names = [
-                    (child.get("name") or "").upper()
-                    for child in element
-                    if _tag(child) == "channel"
-                ]
-                if "X" in names and "Y" in names:
-                    return names.index("X"), names.index("Y")
-                if names:
-                    raise InkError(f"{self.location}: <traceFormat> has no channels X and Y")
+        for element in self._elements("traceFormat"):
+            channels = [child for child in element if _tag(child) == "channel"]
+            names = [(channel.get("name") or "").upper() for channel in channels]
+            if "X" in names and "Y" in names:
+                return names.index("X"), names.index("Y")
+            if names:
+                raise InkError(f"{self.location}: <traceFormat> has no channels X and Y")
         return 0, 1
 
     def _points(self, element: Xml.Element, key: str, columns: tuple[int, int]) -> np.ndarray:
@@ -222,9 +202,7 @@ class _Reader:
 
     def _symbols(self, stroke_indices: Mapping[str, int]) -> Iterable[Symbol]:
         """Yield the groups that hold strokes; references to missing traces are ignored."""
-        for group in self._walk():
-            if _tag(group) != "traceGroup":
-                continue
+        for group in self._elements("traceGroup"):
             label, target, strokes = "", "", []
             for child in group:
                 kind = _tag(child)
@@ -248,11 +226,9 @@ class _Reader:
 
 
 def _math_node(element: Xml.Element) -> MathNode:
-    children = []
-    for child in element:  # a comprehension would double the depth of the call stack
-        children.append(_math_node(child))
     text = (element.text or "").strip()
-    return MathNode(_tag(element), text, _id(element), tuple(children))
+    # map, because a comprehension would double the depth of the call stack
+    return MathNode(_tag(element), text, _id(element), tuple(map(_math_node, element)))
 
 
 def write_inkml(ink: Ink | AlignedInk, path: str | os.PathLike[str]) -> None:
@@ -266,39 +242,28 @@ def inkml_bytes(ink: Ink | AlignedInk) -> bytes:
     For aligned ink, the tokens become the LaTeX truth and the strokes of every token a group.
     """
     if isinstance(ink, AlignedInk):
-        truth: str | None = " ".join(ink.tokens)
-        symbols: Sequence[Symbol] = [
-            Symbol(token, strokes, f"{token}_{index}")
-            for index, (token, strokes) in enumerate(zip(ink.tokens, ink.alignment, strict=True))
-            if strokes
-        ]
-        mathml = None
-    else:
-        truth, symbols, mathml = ink.truth, ink.symbols, ink.mathml
-    root = Xml.Element("ink", {"xmlns": INKML})
-    _write_head(root, ink, truth)
-    if mathml is not None:
-        holder = Xml.SubElement(
-            root, "annotationXML", {"type": "truth", "encoding": "Content-MathML"}
+        pairs = enumerate(zip(ink.tokens, ink.alignment, strict=True))
+        symbols = tuple(
+            Symbol(token, own, f"{token}_{index}") for index, (token, own) in pairs if own
         )
-        _write_math(holder, mathml)
-    for index, points in enumerate(ink.strokes):
-        trace = Xml.SubElement(root, "trace", {"id": str(index)})
-        trace.text = ", ".join(f"{x:.10g} {y:.10g}" for x, y in points.tolist())
-    _write_groups(root, symbols, first=len(ink.strokes))
-    Xml.indent(root)
-    text = Xml.tostring(root, encoding="unicode")
-    return f"<?xml version='1.0' encoding='utf-8'?>\n{text}".encode()
-
-
-def _write_head(root: Xml.Element, ink: Ink | AlignedInk, truth: str | None) -> None:
+        ink = Ink(ink.name, ink.strokes, symbols, " ".join(ink.tokens), writer=ink.writer)
+    root = Xml.Element("ink", {"xmlns": INKML})
     trace_format = Xml.SubElement(root, "traceFormat")
     for channel in "XY":
         Xml.SubElement(trace_format, "channel", {"name": channel, "type": "decimal"})
-    notes = {"UI": ink.name, "writer": ink.writer, "truth": truth}
-    for kind, text in notes.items():
-        if text:
-            Xml.SubElement(root, "annotation", {"type": kind}).text = text
+    for kind, note in {"UI": ink.name, "writer": ink.writer, "truth": ink.truth}.items():
+        if note:
+            Xml.SubElement(root, "annotation", {"type": kind}).text = note
+    if ink.mathml is not None:
+        attributes = {"type": "truth", "encoding": "Content-MathML"}
+        _write_math(Xml.SubElement(root, "annotationXML", attributes), ink.mathml)
+    for index, points in enumerate(ink.strokes):
+        trace = Xml.SubElement(root, "trace", {"id": str(index)})
+        trace.text = ", ".join(f"{x:.10g} {y:.10g}" for x, y in points.tolist())
+    _write_groups(root, ink.symbols, first=len(ink.strokes))
+    Xml.indent(root)
+    text = Xml.tostring(root, encoding="unicode")
+    return f"<?xml version='1.0' encoding='utf-8'?>\n{text}".encode()
 
 
 def _write_math(parent: Xml.Element, node: MathNode) -> None:

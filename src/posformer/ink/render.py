@@ -20,17 +20,6 @@ from posformer.image.pen import thin
 from posformer.image.sizing import resample
 from posformer.ink.aligned import AlignedInk, bounds
 
-__all__ = [
-    "RenderStyle",
-    "natural_scale",
-    "render",
-    "render_aligned",
-    "rendered_size",
-    "save_image",
-    "strokes_in_pixels",
-    "token_boxes",
-]
-
 STROKE_HEIGHT = 28
 """Mean height in pixels of the strokes of a CROHME image."""
 
@@ -127,19 +116,17 @@ def rendered_size(
     strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE
 ) -> tuple[int, int]:
     """Return the height and width of the image that `render` returns."""
-    return _scaled_size(*_full_size(*bounds(np.floor(np.concatenate(strokes))), style), style)
+    return _sizes(np.floor(np.concatenate(strokes)), style)[1]
 
 
-def _full_size(low: np.ndarray, high: np.ndarray, style: RenderStyle) -> tuple[int, int]:
-    """Return height and width before resampling, for pixels from `low` to `high`."""
+def _sizes(points: np.ndarray, style: RenderStyle) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return height and width for pixels (points, 2), before and after resampling."""
+    low, high = bounds(points)
     width, height = high - low + style.pen_width + sum(style.margin)
     if not height * width <= MAX_PIXELS:
         raise InkError(f"an image of {width:.0f} x {height:.0f} pixels is too large")
-    return int(height), int(width)
-
-
-def _scaled_size(height: int, width: int, style: RenderStyle) -> tuple[int, int]:
-    return max(1, int(height * style.scale)), max(1, int(width * style.scale))
+    scaled = max(1, int(int(height) * style.scale)), max(1, int(int(width) * style.scale))
+    return (int(height), int(width)), scaled
 
 
 def render(strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE) -> NDArray[np.uint8]:
@@ -153,19 +140,17 @@ def render(strokes: Sequence[np.ndarray], style: RenderStyle = CROHME_STYLE) -> 
         uint8 (height, width), white ink on black.
     """
     points = np.floor(np.concatenate(strokes)).astype(np.int64)
-    low, high = bounds(points)
-    height, width = _full_size(low, high, style)
-    points += style.margin[0] + (style.pen_width - 1) // 2 - low
-    lengths = np.array([len(stroke) for stroke in strokes])
-    image = np.zeros((height, width), np.uint8)
-    columns, rows = _pixels(points, np.cumsum(lengths)[:-1] - 1)
+    full, scaled = _sizes(points, style)
+    points += style.margin[0] + (style.pen_width - 1) // 2 - bounds(points)[0]
+    image = np.zeros(full, np.uint8)
+    columns, rows = _pixels(points, np.cumsum([len(stroke) for stroke in strokes])[:-1] - 1)
     image[rows, columns] = 255
     if style.pen_width > 1:
         pen = np.ones((style.pen_width, style.pen_width), np.uint8)
         image = np.asarray(cv2.dilate(image, pen), np.uint8)
     if style.thinned:
         image = thin((image > 0).astype(np.uint8), style.thinned) * np.uint8(255)
-    return resample(image, *_scaled_size(height, width, style))
+    return resample(image, *scaled)
 
 
 def _pixels(points: np.ndarray, breaks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -216,9 +201,8 @@ def token_boxes(ink: AlignedInk, style: RenderStyle = CROHME_STYLE) -> NDArray[n
         boxes[inked, 2:] = np.maximum.reduceat(high[members], starts)
     offset = style.margin[0] - low.min(axis=0)
     boxes += np.concatenate([offset, offset]).astype(np.float32)
-    full = _full_size(*bounds(points), style)
-    height, width = _scaled_size(*full, style)
-    boxes *= np.array([width / full[1], height / full[0]] * 2, np.float32)
+    (full_height, full_width), (height, width) = _sizes(points, style)
+    boxes *= np.array([width / full_width, height / full_height] * 2, np.float32)
     return boxes
 
 

@@ -11,8 +11,6 @@ from posformer.image.cleanup import MARGINS, PEN_WIDTH
 from posformer.image.lines import find_lines
 from posformer.ink.render import render
 
-__all__ = ["split_strokes"]
-
 
 def split_strokes(strokes: Sequence[np.ndarray]) -> list[tuple[np.ndarray, ...]]:
     """Split strokes where `posformer.image.lines.split_lines` would cut their image.
