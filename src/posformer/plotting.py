@@ -20,18 +20,6 @@ from PIL import Image
 
 from posformer.errors import PosformerError
 
-__all__ = [
-    "COLORS",
-    "ColoredToken",
-    "canvas",
-    "draw_tokens",
-    "figure_pixels",
-    "inline_svg",
-    "save_figure",
-    "save_png",
-    "token_lines",
-]
-
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 """Okabe-Ito colors, which stay distinct with every kind of color vision."""
 

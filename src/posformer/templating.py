@@ -4,8 +4,6 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-__all__ = ["render_template"]
-
 
 def render_template(package: str, name: str, **context: object) -> str:
     """Render `templates/NAME` of a package; values are escaped unless they are `Markup`."""

@@ -13,8 +13,6 @@ from posformer.training.frozen_encoder import FrozenEncoder
 from posformer.training.lightning_module import TrainingModule
 from posformer.training.training_config import TrainingConfig, load_config
 
-__all__ = ["Candidate", "gather", "split_arguments"]
-
 _OVERRIDE = r"[A-Za-z_][\w.]*="  # the start of `key=value`
 
 

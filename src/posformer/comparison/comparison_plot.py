@@ -8,8 +8,6 @@ from matplotlib.figure import Figure
 from posformer.comparison.comparison_table import TableRow
 from posformer.plotting import COLORS, save_figure
 
-__all__ = ["draw_plot"]
-
 
 def draw_plot(rows: Sequence[TableRow], title: str, path: Path) -> None:
     """Plot the ExpRate of each candidate with its 95 % interval.

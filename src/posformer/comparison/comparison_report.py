@@ -10,8 +10,6 @@ from posformer.comparison.comparison_plot import draw_plot
 from posformer.comparison.comparison_table import make_rows, markdown
 from posformer.comparison.runs import Benchmark, Result
 
-__all__ = ["write_report"]
-
 
 def write_report(
     candidates: Sequence[Candidate],

@@ -11,8 +11,6 @@ from posformer.comparison.runs import Benchmark, Result
 from posformer.evaluation.score_table import format_markdown
 from posformer.evaluation.significance import Interval, bootstrap_sums, percentile_interval
 
-__all__ = ["Estimate", "Gain", "TableRow", "make_rows", "markdown"]
-
 _TOLERANCES = (0, 1, 2)  # token edits: ExpRate, ≤1, ≤2
 
 

@@ -24,8 +24,6 @@ from posformer.search import DecodingOptions
 from posformer.training.callbacks import say
 from posformer.training.trainer import train
 
-__all__ = ["Benchmark", "Result", "run_all"]
-
 
 @dataclass(frozen=True)
 class Benchmark:

@@ -13,8 +13,6 @@ from posformer.evaluation.predictions import Prediction
 from posformer.latex import is_structure, is_valid
 from posformer.latex.symbols import SIGNATURES
 
-__all__ = ["ErrorAnalysis", "ErrorCounts", "analyze_error", "count_errors"]
-
 _STRUCTURES = frozenset(token for token, (positions, _) in SIGNATURES.items() if positions != ".")
 _SYMBOLS = ""  # placeholder for a run of symbols; no token is empty
 

@@ -16,8 +16,6 @@ from posformer.evaluation.predictions import Prediction, write_predictions, writ
 if TYPE_CHECKING:
     from posformer.evaluation.report import ReportOptions
 
-__all__ = ["EvaluationOutputs", "evaluate_predictions"]
-
 
 @dataclass(frozen=True)
 class EvaluationOutputs:

@@ -21,8 +21,6 @@ from posformer.evaluation.predictions import Prediction
 from posformer.latex.symbols import LOWER, STRUCTURE_TOKENS, UPPER, tokens_of
 from posformer.latex.tree import WRITABLE_DEPTH, Node, Row, parse
 
-__all__ = ["GraphObject", "Relation", "label_graph", "write_label_graphs"]
-
 _LABELS = {",": "COMMA", "<": r"\lt", ">": r"\gt", r"\frac": "-"}
 _NO_LABEL = "_"  # LgEval's own mark, for the base of a script that has none
 _TABLE, _LINE, _CELL = "*M", "*R", "*Cell"  # CROHMELib's objects without ink

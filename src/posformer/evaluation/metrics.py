@@ -15,14 +15,6 @@ from rapidfuzz.distance import Levenshtein
 from posformer.errors import DataError
 from posformer.latex import encode_forest, is_valid
 
-__all__ = [
-    "ScoreBin",
-    "Scores",
-    "edit_distances",
-    "evaluate_pairs",
-    "wilson_interval",
-]
-
 _LENGTH_STEP = 10
 _NORMAL_95 = 1.959964  # quantile of the normal distribution for a 95 % interval
 

@@ -7,8 +7,6 @@ from posformer.errors import DataError
 from posformer.evaluation.predictions import Prediction
 from posformer.evaluation.significance import Interval, bootstrap_difference, mcnemar
 
-__all__ = ["Comparison", "compare"]
-
 
 @dataclass(frozen=True)
 class Comparison:

@@ -13,8 +13,6 @@ from matplotlib.figure import Figure
 from posformer.evaluation.significance import Interval
 from posformer.plotting import inline_svg
 
-__all__ = ["BarSeries", "bar_chart", "confusion_matrix", "reliability_plot", "stacked_bar"]
-
 # Placeholder colors; `inline_svg` replaces them by the CSS variables of report.css.
 _TEXT, _SOFT, _GRID, _PANEL = "#000001", "#000002", "#000003", "#000004"
 _SERIES = ("#000005", "#000006", "#000007")

@@ -15,8 +15,6 @@ from posformer.ink import render
 from posformer.runtime import Calibration, Runtime, confidences, decode_images
 from posformer.search import DecodingOptions, Hypothesis
 
-__all__ = ["EvaluationSet", "decode_set", "open_set", "predict"]
-
 _BATCH_IMAGES = 64  # images held in memory and sorted by size at a time
 
 

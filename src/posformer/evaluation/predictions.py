@@ -11,8 +11,6 @@ from posformer.atomic import atomic_write
 from posformer.errors import DataError
 from posformer.evaluation.metrics import Scores
 
-__all__ = ["Prediction", "read_predictions", "write_predictions", "write_scores"]
-
 
 @dataclass(frozen=True)
 class Prediction:

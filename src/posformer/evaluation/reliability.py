@@ -13,14 +13,6 @@ from posformer.runtime import Calibration, Runtime, confidences, fit_calibration
 from posformer.runtime.calibration import Reliability, cross_validate, measure_reliability
 from posformer.search import DecodingOptions, Hypothesis
 
-__all__ = [
-    "CalibrationTrial",
-    "draw_reliability",
-    "markdown_reliability",
-    "read_best",
-    "try_calibration",
-]
-
 _THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
 _MIN_COUNT = 5  # a bin with fewer predictions is not plotted
 

@@ -31,8 +31,6 @@ from posformer.latex import encode_forest, is_structure
 from posformer.runtime.calibration import Reliability, measure_reliability
 from posformer.templating import render_template
 
-__all__ = ["FindImage", "ReportOptions", "report_page", "write_report"]
-
 FindImage = Callable[[str], np.ndarray | None]
 """Returns the image of a name, uint8 (height, width), white ink on black, or None."""
 

@@ -10,18 +10,6 @@ from rich.text import Text
 
 from posformer.evaluation.metrics import ScoreBin, Scores
 
-__all__ = [
-    "HEADER",
-    "PAPER_RESULTS",
-    "PaperResult",
-    "format_markdown",
-    "markdown_table",
-    "paper_remarks",
-    "range_text",
-    "rich_tables",
-    "table_rows",
-]
-
 
 @dataclass(frozen=True)
 class PaperResult:

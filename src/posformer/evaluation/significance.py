@@ -5,16 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = [
-    "Interval",
-    "Intervals",
-    "bootstrap_difference",
-    "bootstrap_intervals",
-    "bootstrap_sums",
-    "mcnemar",
-    "percentile_interval",
-]
-
 BOOTSTRAP_SAMPLES = 2000
 _TOLERANCES = (0, 1, 2, 3)
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from posformer.evaluation.predictions import Prediction
 from posformer.evaluation.token_alignment import Pair, align
 
-__all__ = ["Confusion", "SymbolScore", "count_confusions", "score_symbols"]
-
 _BRACES = ("{", "}")  # have no ink of their own
 
 

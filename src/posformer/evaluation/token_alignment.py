@@ -6,8 +6,6 @@ from typing import Literal
 
 from posformer.latex import is_structure
 
-__all__ = ["Pair", "align"]
-
 _EDIT = 1000  # more than the cost of all unlikely pairs of an expression
 _UNLIKELY = 1
 

@@ -7,8 +7,6 @@ from torchmetrics import Metric
 
 from posformer.evaluation.metrics import edit_distances
 
-__all__ = ["ExpressionErrors", "TeacherForcedExpRate"]
-
 _TOLERANCES = (0, 1, 2, 3)
 
 

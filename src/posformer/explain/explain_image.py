@@ -19,8 +19,6 @@ from posformer.runtime.engine import load_runtime
 from posformer.search import DecodingOptions
 from posformer.templating import render_template
 
-__all__ = ["Explained", "Formula", "explain"]
-
 _Path = str | PathLike[str]
 _SUFFIXES = ("", "-against")  # of the files of the first and the second model
 

@@ -16,8 +16,6 @@ from posformer.explain.forced_decoding import ForcedDecoding
 from posformer.latex import is_structure
 from posformer.plotting import ColoredToken, canvas, draw_tokens, figure_pixels, token_lines
 
-__all__ = ["draw_frames", "draw_overview", "draw_sheets", "overlay", "save_animation"]
-
 # Lightness falls steadily: readable in gray and with every kind of color vision. Few steps keep
 # animations small.
 _COLORMAP = LinearSegmentedColormap.from_list(

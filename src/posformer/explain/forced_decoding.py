@@ -14,8 +14,6 @@ from posformer.models.model_config import STRIDE, DecoderConfig
 from posformer.runtime.attention_map import AttentionMap
 from posformer.runtime.engine import Attentive, Runtime
 
-__all__ = ["Direction", "ForcedDecoding", "coverage", "force_decode"]
-
 Direction = Literal["forward", "backward"]
 
 
