@@ -5,8 +5,9 @@ is replaced by one placeholder: scripts, groups, fractions, roots, lines. `\frac
 as both.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from posformer.evaluation.predictions import Prediction
@@ -43,6 +44,11 @@ class ErrorAnalysis:
         if self.surplus == 0:
             return "even"
         return "over" if self.surplus > 0 else "under"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Return the fields of `ErrorCounts` that count the error, apart from `wrong`."""
+        return (self.kind, self.parsing, *([] if self.well_formed else ["malformed"]))
 
 
 @dataclass(frozen=True)
@@ -83,19 +89,8 @@ def analyze_error(truth: Sequence[str], prediction: Sequence[str]) -> ErrorAnaly
 def count_errors(predictions: Iterable[Prediction]) -> ErrorCounts:
     """Count wrong predictions by kind of error."""
     found = [analyze_error(one.truth, one.prediction) for one in predictions]
-    errors = [error for error in found if error is not None]
-    kinds = [error.kind for error in errors]
-    parsings = [error.parsing for error in errors]
-    return ErrorCounts(
-        wrong=len(errors),
-        symbols=kinds.count("symbols"),
-        structure=kinds.count("structure"),
-        both=kinds.count("both"),
-        over=parsings.count("over"),
-        under=parsings.count("under"),
-        even=parsings.count("even"),
-        malformed=sum(not error.well_formed for error in errors),
-    )
+    counts = Counter(kind for error in found if error for kind in ("wrong", *error.kinds))
+    return ErrorCounts(**{field.name: counts[field.name] for field in fields(ErrorCounts)})
 
 
 def _symbols(tokens: Sequence[str]) -> list[str]:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posformer.evaluation.label_graphs import write_label_graphs
-from posformer.evaluation.metrics import Scores, evaluate_pairs
+from posformer.evaluation.metrics import Scores
 from posformer.evaluation.paired import Comparison, compare
 from posformer.evaluation.predict import EvaluationSet
-from posformer.evaluation.predictions import Prediction, write_predictions, write_scores
+from posformer.evaluation.predictions import Prediction, score, write_predictions, write_scores
 
 if TYPE_CHECKING:
     from posformer.evaluation.report import ReportOptions
@@ -46,9 +46,7 @@ def evaluate_predictions(
     Returns:
         The scores, and the comparison if there are other predictions.
     """
-    scores = evaluate_pairs(
-        [one.truth for one in predictions], [one.prediction for one in predictions]
-    )
+    scores = score(predictions)
     comparison = None if others is None else compare(predictions, others)
     if outputs.predictions is not None:
         write_predictions(outputs.predictions, predictions)

@@ -62,9 +62,9 @@ def label_graph(tokens: Sequence[str]) -> tuple[tuple[GraphObject, ...], tuple[R
     root = parse(tokens, max_depth=WRITABLE_DEPTH).root
     lines = root.lines
     if len(lines) == len(lines[0]) == 1:
-        grower.row(root.nodes, None)
+        grower.row(root.nodes, (None, ""))
     else:
-        grower.table(root, None)
+        grower.table(root, (None, ""))
     return tuple(grower.objects), tuple(grower.relations)
 
 
@@ -113,7 +113,7 @@ def _graph_text(name: str, tokens: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_Link = tuple[GraphObject, str]  # the parent of the next object, and their relation
+_Link = tuple[GraphObject | None, str]  # the parent of the next object, and their relation
 
 
 class _Grower:
@@ -124,7 +124,7 @@ class _Grower:
         self.relations: list[Relation] = []
         self.counts: Counter[str] = Counter()
 
-    def row(self, nodes: Sequence[Node], link: _Link | None) -> GraphObject | None:
+    def row(self, nodes: Sequence[Node], link: _Link) -> GraphObject | None:
         """Add the nodes of a row; return its last object on the main line, if there is any."""
         last: GraphObject | None = None
         for node in nodes:
@@ -133,37 +133,31 @@ class _Grower:
                 last, link = grown, (grown, "Right")
         return last
 
-    def node(self, node: Node, link: _Link | None) -> GraphObject | None:
+    def node(self, node: Node, link: _Link) -> GraphObject | None:
         """Add a node; return the parent of the next object, if there is any."""
+        grown: GraphObject | None = None
+        parts: list[tuple[Row | None, str]] = []
         if node.token == "{":
             grown = self.row(node.arguments[0].nodes, link)
-        elif node.token.startswith(r"\begin{"):
+        elif node.is_environment:
             grown = self.table(node.arguments[0], link)
-        else:
-            grown = self.symbol(node, link) if node.token else None
+        elif node.token in STRUCTURE_TOKENS:
+            raise LatexError("does not belong to anything", node.token, node.index + 1)
+        elif node.token:
+            grown = self.add(_LABELS.get(node.token, node.token), link)
+            relations = {} if node.token in _ROOTS else _RELATIONS
+            parts = [(row, relations.get(row.position, "Inside")) for row in node.arguments]
+            parts.append((node.option, "Above"))
         if node.scripts:
             grown = grown or self.add(_NO_LABEL, link)
-            relations = ("Below", "Above") if node.limits >= 0 else ("Sub", "Sup")
-            for operator, relation in zip("_^", relations, strict=True):
-                self.part(node.script(operator), (grown, relation))
+            below, above = ("Below", "Above") if node.limits >= 0 else ("Sub", "Sup")
+            parts += [(node.script("_"), below), (node.script("^"), above)]
+        for row, relation in parts:
+            if row is not None:
+                self.row(row.nodes, (grown, relation))
         return grown
 
-    def symbol(self, node: Node, link: _Link | None) -> GraphObject:
-        if node.token in STRUCTURE_TOKENS:
-            raise LatexError("does not belong to anything", node.token, node.index + 1)
-        grown = self.add(_LABELS.get(node.token, node.token), link)
-        is_root = node.token in _ROOTS
-        for row in node.arguments:
-            relation = "Inside" if is_root else _RELATIONS.get(row.position, "Inside")
-            self.part(row, (grown, relation))
-        self.part(node.option, (grown, "Above"))
-        return grown
-
-    def part(self, row: Row | None, link: _Link) -> None:
-        if row is not None:
-            self.row(row.nodes, link)
-
-    def table(self, row: Row, link: _Link | None) -> GraphObject:
+    def table(self, row: Row, link: _Link) -> GraphObject:
         table = self.add(_TABLE, link)
         to_line: _Link = (table, "Inside")
         for cells in row.lines:
@@ -175,11 +169,12 @@ class _Grower:
                 self.row(nodes, (cell, "Inside"))
         return table
 
-    def add(self, label: str, link: _Link | None) -> GraphObject:
+    def add(self, label: str, link: _Link) -> GraphObject:
         self.counts[label] += 1
-        path = "O" if link is None else link[0].path + _STEPS.get(link[1], link[1])
+        parent, relation = link
+        path = parent.path + _STEPS.get(relation, relation) if parent else "O"
         grown = GraphObject(f"{label}_{self.counts[label]}", label, path)
         self.objects.append(grown)
-        if link is not None:
-            self.relations.append(Relation(link[0].id, grown.id, link[1]))
+        if parent:
+            self.relations.append(Relation(parent.id, grown.id, relation))
         return grown

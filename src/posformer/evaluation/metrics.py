@@ -33,12 +33,7 @@ class ScoreBin:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that `evaluate --output` writes."""
-        return {
-            "from": self.first,
-            "to": self.last,
-            "count": self.count,
-            "exprate": self.exprate,
-        }
+        return {"from": self.first, "to": self.last, "count": self.count, "exprate": self.exprate}
 
 
 @dataclass(frozen=True)
@@ -48,35 +43,26 @@ class Scores:
     count: int
     exprate: float
     """Percent of the expressions whose tokens are all correct."""
-    exprate_interval: tuple[float, float]
-    """95 % Wilson score interval of ExpRate, in percent."""
     le1: float
     """Percent at most one token edit away from the ground truth."""
     le2: float
     le3: float
     cer: float
     """Sum of edit distances over the sum of ground-truth lengths, a fraction."""
-    syntax_validity: float
-    """Percent of the predictions that are well-formed LaTeX; an empty prediction is not."""
     by_level: tuple[ScoreBin, ...]
     """By the nested level of the ground truth."""
     by_length: tuple[ScoreBin, ...]
     """By the number of tokens of the ground truth."""
+    exprate_interval: tuple[float, float]
+    """95 % Wilson score interval of ExpRate, in percent."""
+    syntax_validity: float
+    """Percent of the predictions that are well-formed LaTeX; an empty prediction is not."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that `evaluate --output` writes."""
-        return {
-            "count": self.count,
-            "exprate": self.exprate,
-            "le1": self.le1,
-            "le2": self.le2,
-            "le3": self.le3,
-            "cer": self.cer,
-            "by_level": [one.to_json() for one in self.by_level],
-            "by_length": [one.to_json() for one in self.by_length],
-            "exprate_interval": list(self.exprate_interval),
-            "syntax_validity": self.syntax_validity,
-        }
+        names = ("by_level", "by_length")
+        bins = {name: [one.to_json() for one in getattr(self, name)] for name in names}
+        return {**vars(self), **bins, "exprate_interval": list(self.exprate_interval)}
 
 
 def evaluate_pairs(truths: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
@@ -144,12 +130,8 @@ def _bins(
 ) -> tuple[ScoreBin, ...]:
     """Group expressions by ranges of `step` values; empty ranges are omitted."""
     groups = values // step
-    return tuple(
-        ScoreBin(
-            first=int(group) * step + offset,
-            last=int(group) * step + step - 1 + offset,
-            count=int((groups == group).sum()),
-            exprate=_percent(correct[groups == group]),
-        )
-        for group in np.unique(groups)
-    )
+    bins = []
+    for group in np.unique(groups).tolist():
+        first, members = group * step + offset, correct[groups == group]
+        bins.append(ScoreBin(first, first + step - 1, len(members), _percent(members)))
+    return tuple(bins)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from posformer.errors import DataError
 from posformer.evaluation.predictions import Prediction
 from posformer.evaluation.significance import Interval, bootstrap_difference, mcnemar
@@ -24,25 +26,12 @@ class Comparison:
     p_value: float
     """McNemar's exact test."""
 
-    @property
-    def gained(self) -> tuple[int, ...]:
-        """Return the indices of the expressions that only the first model gets right."""
-        return self._indices(own=True, other=False)
-
-    @property
-    def lost(self) -> tuple[int, ...]:
-        """Return the indices of the expressions that only the other model gets right."""
-        return self._indices(own=False, other=True)
-
-    @property
-    def both_right(self) -> int:
-        """Return the number of expressions that both models get right."""
-        return len(self._indices(own=True, other=True))
-
-    @property
-    def both_wrong(self) -> int:
-        """Return the number of expressions that neither model gets right."""
-        return len(self._indices(own=False, other=False))
+    gained: tuple[int, ...]
+    """Indices of the expressions that only the first model gets right."""
+    lost: tuple[int, ...]
+    """Indices of the expressions that only the other model gets right."""
+    both_right: int
+    both_wrong: int
 
     def summary(self) -> str:
         """Return the result in one line."""
@@ -52,10 +41,6 @@ class Comparison:
             f"{len(self.own)} expressions; {len(self.gained)} gained, {len(self.lost)} lost; "
             f"McNemar's exact test: p = {self.p_value:.2g}"
         )
-
-    def _indices(self, *, own: bool, other: bool) -> tuple[int, ...]:
-        pairs = enumerate(zip(self.own, self.others, strict=True))
-        return tuple(i for i, (a, b) in pairs if a.is_correct is own and b.is_correct is other)
 
 
 def compare(predictions: Sequence[Prediction], others: Sequence[Prediction]) -> Comparison:
@@ -73,16 +58,21 @@ def compare(predictions: Sequence[Prediction], others: Sequence[Prediction]) -> 
     for a, b in zip(own, other, strict=True):
         if a.truth != b.truth:
             raise DataError(f"{a.name}: the two sets of predictions have different truths")
-    correct, other_correct = [a.is_correct for a in own], [b.is_correct for b in other]
-    gained = sum(a and not b for a, b in zip(correct, other_correct, strict=True))
-    lost = sum(b and not a for a, b in zip(correct, other_correct, strict=True))
+    correct = np.array([one.is_correct for one in own])
+    other_correct = np.array([one.is_correct for one in other])
+    gained = np.flatnonzero(correct & ~other_correct)
+    lost = np.flatnonzero(other_correct & ~correct)
     return Comparison(
         own=tuple(own),
         others=tuple(other),
         left_out=len(first) + len(second) - 2 * len(common),
-        difference=100 * (gained - lost) / len(common),
+        difference=100 * (len(gained) - len(lost)) / len(common),
         interval=bootstrap_difference(correct, other_correct),
-        p_value=mcnemar(gained, lost),
+        p_value=mcnemar(len(gained), len(lost)),
+        gained=tuple(gained.tolist()),
+        lost=tuple(lost.tolist()),
+        both_right=int((correct & other_correct).sum()),
+        both_wrong=int((~correct & ~other_correct).sum()),
     )
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console
@@ -18,31 +18,21 @@ from posformer.search import DecodingOptions, Hypothesis
 _BATCH_IMAGES = 64  # images held in memory and sorted by size at a time
 
 
+@dataclass(frozen=True)
 class EvaluationSet:
-    """Images with their captions, loaded one at a time.
+    """Images with their captions, loaded one at a time."""
 
-    Args:
-        names: Names of the expressions.
-        captions: Ground truth of each expression, as tokens.
-        image: Returns the image of an index, uint8 (height, width), white ink on black.
-    """
-
-    def __init__(
-        self, names: list[str], captions: list[tuple[str, ...]], image: Callable[[int], np.ndarray]
-    ) -> None:
-        self.names, self.captions, self.image = names, captions, image
+    names: list[str]
+    captions: list[tuple[str, ...]]  # ground truth of each expression, as tokens
+    image: Callable[[int], np.ndarray]
+    """Returns the image of an index, uint8 (height, width), white ink on black."""
 
     def __len__(self) -> int:
         return len(self.names)
 
     def find_image(self, name: str) -> np.ndarray | None:
         """Return the image of a name, uint8 (height, width), white ink on black, or None."""
-        index = self._indices.get(name)
-        return None if index is None else self.image(index)
-
-    @cached_property
-    def _indices(self) -> dict[str, int]:
-        return {name: index for index, name in enumerate(self.names)}
+        return self.image(self.names.index(name)) if name in self.names else None
 
 
 def open_set(
@@ -81,23 +71,16 @@ def decode_set(
     runtime: Runtime, examples: EvaluationSet, options: DecodingOptions
 ) -> Iterator[list[Hypothesis]]:
     """Yield the hypotheses of every image in order, with a progress bar on a terminal."""
-    console = Console(stderr=True)
-    batches = [
-        range(first, min(first + _BATCH_IMAGES, len(examples)))
-        for first in range(0, len(examples), _BATCH_IMAGES)
-    ]
+    starts = range(0, len(examples), _BATCH_IMAGES)
     decoded = (
         hypotheses
-        for indices in batches
+        for indices in (range(len(examples))[first : first + _BATCH_IMAGES] for first in starts)
         for hypotheses in decode_images(runtime, [examples.image(i) for i in indices], options)
     )
+    console = Console(stderr=True)
+    silent = not console.is_terminal
     yield from track(
-        decoded,
-        "Recognizing",
-        total=len(examples),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
+        decoded, "Recognizing", len(examples), console=console, transient=True, disable=silent
     )
 
 

@@ -2,14 +2,15 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from posformer.atomic import atomic_write
 from posformer.errors import DataError
-from posformer.evaluation.metrics import Scores
+from posformer.evaluation.metrics import Scores, evaluate_pairs
+from posformer.evaluation.token_alignment import Pair, align
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,17 @@ class Prediction:
     def is_correct(self) -> bool:
         """Return whether every token is correct."""
         return self.truth == self.prediction
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Return the tokens of the prediction, aligned with the ground truth."""
+        return align(self.truth, self.prediction)
+
+
+def score(predictions: Sequence[Prediction]) -> Scores:
+    """Score predictions; errors as for `evaluate_pairs`."""
+    truths, guesses = [one.truth for one in predictions], [one.prediction for one in predictions]
+    return evaluate_pairs(truths, guesses)
 
 
 def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Prediction]) -> None:

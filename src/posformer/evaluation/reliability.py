@@ -29,10 +29,10 @@ class CalibrationTrial:
     @property
     def reliability(self) -> tuple[Reliability, Reliability]:
         """Return the reliability curves before and after calibration."""
-        return (
-            measure_reliability(self.before, self.correct),
-            measure_reliability(self.after, self.correct),
+        before, after = (
+            measure_reliability(one, self.correct) for one in (self.before, self.after)
         )
+        return before, after
 
 
 def read_best(
@@ -61,28 +61,24 @@ def try_calibration(predictions: list[tuple[Hypothesis, bool]], data: str) -> Ca
 def markdown_reliability(trial: CalibrationTrial) -> str:
     """Return the reliability curve and the effect of thresholds as Markdown tables."""
     before, after = trial.reliability
-    bins = [
-        (
-            f"{after.bounds[place]:.1f}–{after.bounds[place + 1]:.1f}",
-            str(count),
-            f"{after.confidence[place]:.2f}" if count else "",
-            f"{after.accuracy[place]:.2f}" if count else "",
-        )
-        for place, count in enumerate(after.counts)
-    ]
+    bins = []
+    for place, count in enumerate(after.counts):
+        low, high = after.bounds[place : place + 2]
+        means = (after.confidence[place], after.accuracy[place])
+        cells = (f"{mean:.2f}" if count else "" for mean in means)
+        bins.append((f"{low:.1f}–{high:.1f}", str(count), *cells))
     thresholds = []
     for threshold in _THRESHOLDS:
         unsure = trial.after < threshold
         shares = (unsure.mean(), _mean(trial.correct[~unsure]), _mean(unsure[~trial.correct]))
         cells = ("–" if np.isnan(share) else f"{100 * share:.0f} %" for share in shares)
         thresholds.append((str(threshold), *cells))
+    unsure_header = ("unsure below", "unsure", "accuracy of the others", "errors caught")
     blocks = [
         f"{len(trial.correct)} predictions, {100 * trial.correct.mean():.1f} % correct; expected "
         f"calibration error {before.error:.3f} before, {after.error:.3f} after (cross-validated)",
         format_markdown(("confidence", "predictions", "mean confidence", "accuracy"), bins),
-        format_markdown(
-            ("unsure below", "unsure", "accuracy of the others", "errors caught"), thresholds
-        ),
+        format_markdown(unsure_header, thresholds),
     ]
     return "\n\n".join(blocks)
 
@@ -104,15 +100,11 @@ def draw_reliability(trial: CalibrationTrial, path: Path) -> None:
     figure = Figure(figsize=(5.2, 5.4), layout="constrained")
     curves, counts = figure.subplots(2, 1, height_ratios=(4, 1), sharex=True)
     curves.plot((0, 1), (0, 1), "--", color="0.6", linewidth=1, label="perfect calibration")
-    curves_of = zip(
-        trial.reliability,
-        (trial.before, trial.after),
-        ("mean token probability", "calibrated"),
-        ("s", "o"),
-        (COLORS[1], COLORS[0]),
-        strict=True,
-    )
-    for reliability, confidence, name, marker, color in curves_of:
+    before, after = trial.reliability
+    for reliability, confidence, name, marker, color in (
+        (before, trial.before, "mean token probability", "s", COLORS[1]),
+        (after, trial.after, "calibrated", "o", COLORS[0]),
+    ):
         means, rates, errors = _points(reliability)
         label = f"{name} (ECE {reliability.error:.3f})"
         curves.errorbar(means, rates, errors, marker=marker, capsize=3, color=color, label=label)
@@ -127,16 +119,16 @@ def draw_reliability(trial: CalibrationTrial, path: Path) -> None:
     save_figure(figure, path)
 
 
-def _points(reliability: Reliability) -> tuple[list[float], list[float], np.ndarray]:
+def _points(reliability: Reliability) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean confidence and accuracy of the larger bins, and error bars (2, bins)."""
-    bins = zip(reliability.confidence, reliability.accuracy, reliability.counts, strict=True)
-    used = [one for one in bins if one[2] >= _MIN_COUNT]
-    spans = []
-    for _, rate, count in used:
-        low, high = wilson_interval(round(rate * count), count)
-        spans.append((rate - low / 100, high / 100 - rate))
-    errors = np.maximum(np.array(spans).reshape(-1, 2).T, 0)
-    return [mean for mean, *_ in used], [rate for _, rate, _ in used], errors
+    counts = np.array(reliability.counts)
+    used = counts >= _MIN_COUNT
+    rates = np.array(reliability.accuracy)[used]
+    bins = zip(rates, counts[used], strict=True)
+    spans = [wilson_interval(round(rate * count), count) for rate, count in bins]
+    lows, highs = np.array(spans).reshape(-1, 2).T / 100
+    errors = np.maximum([rates - lows, highs - rates], 0)
+    return np.array(reliability.confidence)[used], rates, errors
 
 
 def _mean(values: np.ndarray) -> float:

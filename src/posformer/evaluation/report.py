@@ -2,8 +2,9 @@
 
 import base64
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,16 @@ import numpy as np
 from markupsafe import Markup
 
 from posformer.atomic import atomic_write
-from posformer.evaluation.error_kinds import ErrorAnalysis, analyze_error, count_errors
-from posformer.evaluation.metrics import Scores, edit_distances, evaluate_pairs, wilson_interval
+from posformer.evaluation import plots
+from posformer.evaluation.error_kinds import analyze_error, count_errors
+from posformer.evaluation.metrics import Scores, edit_distances
 from posformer.evaluation.paired import Comparison
-from posformer.evaluation.plots import (
-    BarSeries,
-    bar_chart,
-    confusion_matrix,
-    reliability_plot,
-    stacked_bar,
-)
-from posformer.evaluation.predictions import Prediction, write_predictions
+from posformer.evaluation.predictions import Prediction, score, write_predictions
 from posformer.evaluation.score_table import HEADER, paper_remarks, range_text, table_rows
 from posformer.evaluation.significance import Intervals, bootstrap_intervals
 from posformer.evaluation.symbol_scores import Confusion, count_confusions, score_symbols
-from posformer.evaluation.token_alignment import Pair, align
 from posformer.latex import encode_forest, is_structure
-from posformer.runtime.calibration import Reliability, measure_reliability
+from posformer.runtime.calibration import measure_reliability
 from posformer.templating import render_template
 
 FindImage = Callable[[str], np.ndarray | None]
@@ -37,8 +31,9 @@ FindImage = Callable[[str], np.ndarray | None]
 _CONFUSIONS_SHOWN = 12
 _MATRIX_SIZE = 14
 _MAX_IMAGE_WIDTH = 1200  # pixels; wider images are shrunk
-_DISTANCE_BINS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20), (21, 10**9))
+_DISTANCES = {"0": 0, "1": 1, "2": 2, "3": 3, "4–5": 4, "6–10": 6, "11–20": 11, "21+": 21}
 _THRESHOLDS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
+_Chart = tuple[str, Markup, str]  # title, plot, note
 _ERROR_KINDS = {
     "symbols": "symbols only",
     "structure": "structure only",
@@ -103,11 +98,12 @@ def report_page(
 ) -> str:
     """Return the page as text; arguments and errors as for `write_report`."""
     options = options or ReportOptions()
-    scores = _scores(predictions)
+    scores = score(predictions)
     find = find_image or (lambda name: None)
     wrong = [one for one in predictions if not one.is_correct]
     wrong.sort(key=lambda one: -(one.confidence or 0.0))
-    cards = [_card(one, find) for one in wrong[: options.most_errors]]
+    cards = [_card(one, find(one.name)) for one in wrong[: options.most_errors]]
+    kinds = Counter(kind for card in cards for kind in card["error"].kinds)
     return render_template(
         __package__,
         "report.html.j2",
@@ -120,57 +116,48 @@ def report_page(
         comparison=comparison and _comparison(comparison, options, find),
         plots=[*_bin_charts([(options.model, scores)]), _distance_chart(predictions)],
         errors=count_errors(predictions),
-        stacked_bar=stacked_bar,
+        stacked_bar=plots.stacked_bar,
         symbols=score_symbols(predictions),
         confusions=_confusions(predictions),
         reliability=_reliability(predictions),
         cards=cards,
         wrong=len(wrong),
-        filters=_filters(cards),
+        error_kinds=_ERROR_KINDS,
+        filters=[(kind, name, kinds[kind]) for kind, name in _ERROR_KINDS.items() if kinds[kind]],
     )
 
 
-def _scores(predictions: Sequence[Prediction]) -> Scores:
-    return evaluate_pairs(
-        [one.truth for one in predictions], [one.prediction for one in predictions]
-    )
+def _distances(found: Sequence[Prediction]) -> np.ndarray:
+    return edit_distances([one.truth for one in found], [one.prediction for one in found])
 
 
-def _distances(predictions: Sequence[Prediction]) -> np.ndarray:
-    truths, guesses = [one.truth for one in predictions], [one.prediction for one in predictions]
-    return edit_distances(truths, guesses)
-
-
-def _model(predictions: Sequence[Prediction], scores: Scores, name: str) -> dict[str, Any]:
-    """Return the values of a model's row in the table of metrics."""
+def _model(
+    predictions: Sequence[Prediction], scores: Scores, name: str
+) -> tuple[tuple[str, ...], Intervals]:
+    """Return a model's row in the table of metrics, and the intervals of its cells."""
     lengths = [len(one.truth) for one in predictions]
-    intervals: Intervals = bootstrap_intervals(_distances(predictions), lengths)
-    return {"cells": table_rows(scores, model=name)[0], "intervals": asdict(intervals)}
+    intervals = bootstrap_intervals(_distances(predictions), lengths)
+    return table_rows(scores, model=name)[0], intervals
 
 
 def _comparison(comparison: Comparison, options: ReportOptions, find: FindImage) -> dict[str, Any]:
     names, sides = (options.model, options.other), (comparison.own, comparison.others)
-    scores = [_scores(side) for side in sides]
-    wrong = (
-        [comparison.others[place] for place in comparison.gained],
-        [comparison.own[place] for place in comparison.lost],
-    )
+    scores = [score(side) for side in sides]
+    changed = []
+    for name, side, places in zip(
+        names, reversed(sides), (comparison.gained, comparison.lost), strict=True
+    ):
+        wrong = [side[place] for place in places[: options.most_errors]]
+        changed.append((name, len(places), [_card(one, find(one.name)) for one in wrong]))
     return {
         "result": comparison,
         "models": [_model(*one) for one in zip(sides, scores, names, strict=True)],
         "plots": _bin_charts(list(zip(names, scores, strict=True))),
-        "changed": [
-            {
-                "model": name,
-                "count": len(predictions),
-                "cards": [_card(one, find) for one in predictions[: options.most_errors]],
-            }
-            for name, predictions in zip(names, wrong, strict=True)
-        ],
+        "changed": changed,
     }
 
 
-def _bin_charts(models: Sequence[tuple[str, Scores]]) -> list[dict[str, Any]]:
+def _bin_charts(models: Sequence[tuple[str, Scores]]) -> list[_Chart]:
     """Return charts of ExpRate by nested level and by length, for models on the same data."""
     note = "Below each label: number of expressions. Error bars: 95 % Wilson intervals."
     charts = []
@@ -178,32 +165,22 @@ def _bin_charts(models: Sequence[tuple[str, Scores]]) -> list[dict[str, Any]]:
         ("ExpRate by nested level", "nested level of the ground truth", "by_level"),
         ("ExpRate by length", "tokens in the ground truth", "by_length"),
     ):
-        series = [
-            BarSeries(
-                name,
-                [one.exprate for one in getattr(scores, field)],
-                [
-                    wilson_interval(round(one.exprate * one.count / 100), one.count)
-                    for one in getattr(scores, field)
-                ],
-            )
-            for name, scores in models
-        ]
-        bins = getattr(models[0][1], field)
-        labels, counts = [range_text(one) for one in bins], [one.count for one in bins]
-        svg = bar_chart(labels, counts, series, xlabel, "ExpRate (%)")
-        charts.append({"title": title, "svg": svg, "note": note})
+        found = [(name, getattr(scores, field)) for name, scores in models]
+        counts = {range_text(one): one.count for one in found[0][1]}
+        percents = [(name, [one.exprate for one in bins]) for name, bins in found]
+        svg = plots.bar_chart(counts, percents, xlabel, "ExpRate (%)", intervals=True)
+        charts.append((title, svg, note))
     return charts
 
 
-def _distance_chart(predictions: Sequence[Prediction]) -> dict[str, Any]:
-    distances = _distances(predictions)
-    counts = [int(((low <= distances) & (distances <= high)).sum()) for low, high in _DISTANCE_BINS]
-    labels = ["0", "1", "2", "3", "4–5", "6–10", "11–20", "21+"]
-    series = BarSeries("", [100 * count / len(distances) for count in counts])
-    svg = bar_chart(labels, counts, [series], "token edits", "expressions (%)")
+def _distance_chart(predictions: Sequence[Prediction]) -> _Chart:
+    bounds = [*_DISTANCES.values(), np.inf]
+    counts = np.histogram(_distances(predictions), bounds)[0].tolist()
+    percents = [100 * count / len(predictions) for count in counts]
+    bars, series = dict(zip(_DISTANCES, counts, strict=True)), [("", percents)]
+    svg = plots.bar_chart(bars, series, "token edits", "expressions (%)", intervals=False)
     note = "Below each label: number of expressions. Edits: insertions, deletions, replacements."
-    return {"title": "Edit distance", "svg": svg, "note": note}
+    return "Edit distance", svg, note
 
 
 def _confusions(predictions: Sequence[Prediction]) -> dict[str, Any]:
@@ -218,20 +195,15 @@ def _confusions(predictions: Sequence[Prediction]) -> dict[str, Any]:
 
 def _confusion_matrix(replaced: Sequence[Confusion]) -> dict[str, Any]:
     """Return the matrix of the most frequent confusions, and the number of all others."""
-    truths: list[str] = []
-    guesses: list[str] = []
+    truths, guesses = dict[str, None](), dict[str, None]()
     for one in replaced:
-        truth, guess = str(one.truth), str(one.prediction)
-        if all(
-            token in tokens or len(tokens) < _MATRIX_SIZE
-            for token, tokens in ((truth, truths), (guess, guesses))
-        ):
-            truths += [truth] * (truth not in truths)
-            guesses += [guess] * (guess not in guesses)
+        more = {**truths, str(one.truth): None}, {**guesses, str(one.prediction): None}
+        if max(map(len, more)) <= _MATRIX_SIZE:
+            truths, guesses = more
     times = {(one.truth, one.prediction): one.count for one in replaced}
     counts = [[times.get((truth, guess), 0) for guess in guesses] for truth in truths]
     others = sum(times.values()) - sum(map(sum, counts))
-    return {"svg": confusion_matrix(truths, guesses, counts), "others": others}
+    return {"svg": plots.confusion_matrix([*truths], [*guesses], counts), "others": others}
 
 
 def _reliability(predictions: Sequence[Prediction]) -> dict[str, Any] | None:
@@ -240,55 +212,33 @@ def _reliability(predictions: Sequence[Prediction]) -> dict[str, Any] | None:
         return None
     confidence = np.array([one.confidence for one in known])
     correct = np.array([one.is_correct for one in known])
-    curve: Reliability = measure_reliability(confidence, correct)
+    curve = measure_reliability(confidence, correct)
     thresholds = []
     for limit in _THRESHOLDS:
         kept = correct[confidence >= limit]
         rate = 100 * float(kept.mean()) if len(kept) else None
         thresholds.append((limit, len(kept), 100 * len(kept) / len(known), rate))
     return {
-        "svg": reliability_plot(curve.confidence, curve.accuracy, curve.counts),
+        "svg": plots.reliability_plot(curve),
         "error": curve.error,
         "count": len(known),
         "thresholds": thresholds,
     }
 
 
-def _card(one: Prediction, find: FindImage) -> dict[str, Any]:
+def _card(one: Prediction, image: np.ndarray | None) -> dict[str, Any]:
     """Return the values of a wrong prediction's card."""
-    error = analyze_error(one.truth, one.prediction)
-    assert error is not None, "only wrong predictions have cards"
-    pairs, image = align(one.truth, one.prediction), find(one.name)
+    pairs = one.pairs
+    tokens = [[token for token in (pair.truth, pair.prediction) if token] for pair in pairs]
+    inkless = [all(map(is_structure, both)) for both in tokens]
     return {
-        "name": one.name,
-        "kinds": _kinds(error),
-        "facts": _facts(one, error, pairs),
-        "well_formed": error.well_formed,
+        "prediction": one,
+        "error": analyze_error(one.truth, one.prediction),
+        "edits": sum(pair.kind != "same" for pair in pairs),
+        "level": encode_forest(one.truth, lenient=True).complexity,
         "image": None if image is None else _embedded(image),
-        "pairs": [(pair, _is_inkless(pair)) for pair in pairs],
+        "pairs": list(zip(pairs, inkless, strict=True)),
     }
-
-
-def _kinds(error: ErrorAnalysis) -> list[str]:
-    return [error.kind, error.parsing, *([] if error.well_formed else ["malformed"])]
-
-
-def _facts(one: Prediction, error: ErrorAnalysis, pairs: Sequence[Pair]) -> list[str]:
-    edits = sum(pair.kind != "same" for pair in pairs)
-    facts = [
-        f"{edits} edit{'s' if edits > 1 else ''}, {len(one.truth)} tokens",
-        f"level {encode_forest(one.truth, lenient=True).complexity}",
-        _ERROR_KINDS[error.kind],
-    ]
-    if error.surplus:
-        facts.append(f"{error.surplus:+d} symbol{'s' if abs(error.surplus) > 1 else ''}")
-    if one.confidence is not None:
-        facts.append(f"confidence {one.confidence:.2f}")
-    return facts
-
-
-def _is_inkless(pair: Pair) -> bool:
-    return all(token is None or is_structure(token) for token in (pair.truth, pair.prediction))
 
 
 def _embedded(image: np.ndarray) -> dict[str, Any]:
@@ -300,9 +250,3 @@ def _embedded(image: np.ndarray) -> dict[str, Any]:
     _, png = cv2.imencode(".png", 255 - image)
     data = base64.b64encode(png.tobytes()).decode("ascii")
     return {"uri": Markup(f"data:image/png;base64,{data}"), "width": width, "height": height}
-
-
-def _filters(cards: Sequence[dict[str, Any]]) -> list[tuple[str, str, int]]:
-    """Return class, label and number of cards of each kind of error that occurs."""
-    counts = {kind: sum(kind in card["kinds"] for card in cards) for kind in _ERROR_KINDS}
-    return [(kind, _ERROR_KINDS[kind], count) for kind, count in counts.items() if count]

@@ -1,8 +1,7 @@
 """Score tables for terminals and Markdown, with the results of the paper."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from rich.console import Group
 from rich.table import Table
@@ -11,8 +10,7 @@ from rich.text import Text
 from posformer.evaluation.metrics import ScoreBin, Scores
 
 
-@dataclass(frozen=True)
-class PaperResult:
+class PaperResult(NamedTuple):
     """A result reported in the paper, in percent; None where the paper has a dash."""
 
     split: str
@@ -71,11 +69,9 @@ def rich_tables(
         model: Name of the model.
         used_ink: Whether the model was trained on the ink of the training set, unlike the paper's.
     """
-    own, *paper = table_rows(scores, split, model)
-    main = _rich_table(HEADER, [], title=f"{scores.count} expressions", title_justify="left")
-    main.add_row(*own, style="bold")
-    for row in paper:
-        main.add_row(*row)
+    main = _rich_table(HEADER, table_rows(scores, split, model))
+    main.title, main.title_justify = f"{scores.count} expressions", "left"
+    main.rows[0].style = "bold"
     notes = [Text(remark, style="dim") for remark in _remarks(scores, split, used_ink=used_ink)]
     return Group(main, *notes, *(_rich_table(*table) for table in _bin_tables(scores)))
 
@@ -145,25 +141,21 @@ def _paper_results(split: str | None) -> list[PaperResult]:
 def _paper_row(result: PaperResult) -> tuple[str, ...]:
     name = result.model + (_NO_SCALE if result.scale_augmentation is False else "")
     mark = _OTHER_TOOL if result.other_tool else ""
-    tolerant = (
-        "-" if value is None else f"{value:.2f}{mark}"
-        for value in (result.le1, result.le2, result.le3)
-    )
+    values = (result.le1, result.le2, result.le3)
+    tolerant = ("-" if value is None else f"{value:.2f}{mark}" for value in values)
     return (name, f"{result.exprate:.2f}", *tolerant, "-")
 
 
-def _bin_tables(scores: Scores) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    return [
-        (
-            (name, "count", "ExpRate"),
-            [(range_text(one), str(one.count), f"{one.exprate:.2f}") for one in bins],
-        )
-        for name, bins in (("nested level", scores.by_level), ("tokens", scores.by_length))
-    ]
+def _bin_tables(scores: Scores) -> list[tuple[Sequence[str], Sequence[Sequence[str]]]]:
+    tables: list[tuple[Sequence[str], Sequence[Sequence[str]]]] = []
+    for name, bins in (("nested level", scores.by_level), ("tokens", scores.by_length)):
+        rows = [(range_text(one), str(one.count), f"{one.exprate:.2f}") for one in bins]
+        tables.append(((name, "count", "ExpRate"), rows))
+    return tables
 
 
-def _rich_table(header: Sequence[str], rows: Sequence[Sequence[str]], **options: Any) -> Table:
-    table = Table(**options)
+def _rich_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table()
     for number, name in enumerate(header):
         table.add_column(name, justify="right" if number else "left")
     for row in rows:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BOOTSTRAP_SAMPLES = 2000
 _TOLERANCES = (0, 1, 2, 3)
 
 Interval = tuple[float, float]
@@ -22,9 +21,7 @@ class Intervals:
     cer: Interval
 
 
-def bootstrap_sums(
-    values: np.ndarray, samples: int = BOOTSTRAP_SAMPLES, seed: int = 0
-) -> np.ndarray:
+def bootstrap_sums(values: np.ndarray, samples: int = 2000, seed: int = 0) -> np.ndarray:
     """Resample expressions with replacement and sum their values.
 
     Args:
@@ -48,42 +45,33 @@ def percentile_interval(samples: np.ndarray) -> Interval:
 
 
 def bootstrap_intervals(
-    distances: Sequence[int] | np.ndarray,
-    lengths: Sequence[int] | np.ndarray,
-    samples: int = BOOTSTRAP_SAMPLES,
-    seed: int = 0,
+    distances: Sequence[int] | np.ndarray, lengths: Sequence[int] | np.ndarray, seed: int = 0
 ) -> Intervals:
     """Return 95 % bootstrap intervals of the metrics.
 
     Args:
         distances: int (expressions,), edit distance of each prediction.
         lengths: int (expressions,), number of tokens of each ground truth.
-        samples: Number of bootstrap samples.
         seed: Seed of the random generator.
     """
     edits = np.asarray(distances, np.float64)
     within = [100.0 * (edits <= limit) for limit in _TOLERANCES]
-    sums = bootstrap_sums(np.stack([*within, edits, np.asarray(lengths)], axis=1), samples, seed)
+    sums = bootstrap_sums(np.column_stack([*within, edits, lengths]), seed=seed)
     exprate, le1, le2, le3 = (percentile_interval(sums[:, i] / len(edits)) for i in range(4))
     return Intervals(exprate, le1, le2, le3, percentile_interval(sums[:, 4] / sums[:, 5]))
 
 
 def bootstrap_difference(
-    correct: Sequence[bool] | np.ndarray,
-    other: Sequence[bool] | np.ndarray,
-    samples: int = BOOTSTRAP_SAMPLES,
-    seed: int = 0,
+    correct: Sequence[bool] | np.ndarray, other: Sequence[bool] | np.ndarray
 ) -> Interval:
     """Return the 95 % interval, in points, of the difference of two ExpRates.
 
     Args:
         correct: bool (expressions,), whether the first model is correct.
         other: bool (expressions,), whether the second model is correct.
-        samples: Number of bootstrap samples.
-        seed: Seed of the random generator.
     """
     gains = 100.0 * (np.asarray(correct, np.float64) - np.asarray(other, np.float64))
-    return percentile_interval(bootstrap_sums(gains[:, None], samples, seed)[:, 0] / len(gains))
+    return percentile_interval(bootstrap_sums(gains[:, None])[:, 0] / len(gains))
 
 
 def mcnemar(only_first: int, only_second: int) -> float:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from posformer.evaluation.predictions import Prediction
-from posformer.evaluation.token_alignment import Pair, align
 
 _BRACES = ("{", "}")  # have no ink of their own
 
@@ -50,29 +49,20 @@ class Confusion:
 
 def score_symbols(predictions: Sequence[Prediction]) -> tuple[SymbolScore, ...]:
     """Score every symbol of the ground truths and predictions, most frequent first."""
-    count: Counter[str] = Counter()
-    correct: Counter[str] = Counter()
-    predicted: Counter[str] = Counter()
-    expressions: Counter[str] = Counter()
-    in_correct: Counter[str] = Counter()
+    count, correct, predicted, expressions, in_correct = (Counter[str]() for _ in range(5))
     for one in predictions:
         count.update(one.truth)
         predicted.update(one.prediction)
-        correct.update(pair.truth for pair in _pairs(one) if pair.truth and pair.kind == "same")
+        correct.update(pair.truth for pair in one.pairs if pair.truth and pair.kind == "same")
         expressions.update(set(one.truth))
         in_correct.update(set(one.truth) if one.is_correct else ())
-    tokens = (count | predicted).keys() - _BRACES
     scores = [
         SymbolScore(
-            token=token,
-            count=count[token],
-            correct=correct[token],
-            predicted=predicted[token],
-            expressions=expressions[token],
+            token, count[token], correct[token], predicted[token], expressions[token],
             exprate=100 * in_correct[token] / max(expressions[token], 1),
         )
-        for token in tokens
-    ]
+        for token in (count | predicted).keys() - _BRACES
+    ]  # fmt: skip
     return tuple(sorted(scores, key=lambda score: (-score.count, score.token)))
 
 
@@ -81,12 +71,8 @@ def count_confusions(predictions: Sequence[Prediction]) -> tuple[Confusion, ...]
     counts = Counter(
         (pair.truth, pair.prediction)
         for one in predictions
-        for pair in _pairs(one)
+        for pair in one.pairs
         if pair.kind != "same" and not {pair.truth, pair.prediction} <= {*_BRACES, None}
     )
     found = [Confusion(truth, guess, count) for (truth, guess), count in counts.items()]
     return tuple(sorted(found, key=lambda one: (-one.count, one.truth or "", one.prediction or "")))
-
-
-def _pairs(prediction: Prediction) -> tuple[Pair, ...]:
-    return align(prediction.truth, prediction.prediction)

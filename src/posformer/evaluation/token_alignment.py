@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rapidfuzz.distance import Postfix, Prefix
+
 from posformer.latex import is_structure
 
 _EDIT = 1000  # more than the cost of all unlikely pairs of an expression
@@ -35,24 +37,15 @@ def align(truth: Sequence[str], prediction: Sequence[str]) -> tuple[Pair, ...]:
     The number of differing pairs is the edit distance. Ties are broken in favor of the alignment
     that pairs the fewest symbols with braces or scripts, which have no ink.
     """
-    first = _common(truth, prediction)
-    behind = _common(truth[first:][::-1], prediction[first:][::-1])
+    first = Prefix.similarity(truth, prediction)
+    behind = Postfix.similarity(truth[first:], prediction[first:])
+    start, end = truth[:first], truth[len(truth) - behind :]
     there, read = truth[first : len(truth) - behind], prediction[first : len(prediction) - behind]
     return (
-        *map(Pair, truth[:first], truth[:first]),
+        *map(Pair, start, start),
         *_walk(there, read, _costs(there, read)),
-        *map(Pair, truth[len(truth) - behind :], truth[len(truth) - behind :]),
+        *map(Pair, end, end),
     )
-
-
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the length of the common prefix."""
-    count = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        count += 1
-    return count
 
 
 def _costs(truth: Sequence[str], prediction: Sequence[str]) -> list[list[int]]:

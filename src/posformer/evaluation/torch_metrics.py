@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from torchmetrics import Metric
+from torchmetrics import MeanMetric, Metric
 
 from posformer.evaluation.metrics import edit_distances
 
@@ -40,15 +40,12 @@ class ExpressionErrors(Metric):
         return {**dict(zip(names, shares, strict=True)), "cer": self.distance / self.length}
 
 
-class TeacherForcedExpRate(Metric):
+class TeacherForcedExpRate(MeanMetric):
     """ExpRate (percent) of greedy decoding, computed from one teacher-forced forward pass.
 
     Greedy decoding returns the ground truth exactly if the most likely token is correct at every
     teacher-forced step: both see the same prefix up to the first error.
     """
-
-    correct: torch.Tensor
-    count: torch.Tensor
 
     def __init__(self, pad: int) -> None:
         """Create the metric.
@@ -58,10 +55,10 @@ class TeacherForcedExpRate(Metric):
         """
         super().__init__()
         self.pad = pad
-        for name in ("correct", "count"):
-            self.add_state(name, torch.tensor(0), "sum")
 
-    def update(self, logits: torch.Tensor, targets: torch.Tensor) -> None:
+    def update(  # type: ignore[override]
+        self, logits: torch.Tensor, targets: torch.Tensor
+    ) -> None:
         """Add a batch.
 
         Args:
@@ -69,9 +66,4 @@ class TeacherForcedExpRate(Metric):
             targets: int64 (batch, steps), the next token of each step, end token included.
         """
         agrees = (logits.argmax(dim=-1) == targets) | (targets == self.pad)
-        self.correct += agrees.all(dim=1).sum()
-        self.count += len(targets)
-
-    def compute(self) -> torch.Tensor:
-        """Return the percent of expressions without an error."""
-        return 100 * self.correct / self.count
+        super().update(100.0 * agrees.all(dim=1))
