@@ -7,8 +7,6 @@ which took half of the time of a training step on a CPU.
 import ctypes
 import sys
 
-__all__ = ["retain_freed_memory"]
-
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 

@@ -16,8 +16,6 @@ from posformer.data import Sample, Sampler, pack_batches, shard
 from posformer.training.collate import Batch, Collator, RenderedSample
 from posformer.training.training_config import BatchConfig
 
-__all__ = ["BatchStream"]
-
 
 @dataclass
 class BatchStream(IterableDataset[Batch]):

@@ -26,8 +26,6 @@ from posformer.training.collate import Batch
 from posformer.training.lightning_module import TrainingModule
 from posformer.training.training_config import TrainingConfig
 
-__all__ = ["CpuBudget", "LogLines", "TimeLimitReached", "WallClockLimit", "make_callbacks", "say"]
-
 
 @rank_zero_only
 def say(line: str) -> None:
@@ -229,11 +227,7 @@ def make_callbacks(config: TrainingConfig, folder: Path) -> list[Callback]:
             enable_version_counter=False,
         ),
         ModelCheckpoint(
-            folder,
-            filename="best",
-            monitor="val/exprate",
-            mode="max",
-            enable_version_counter=False,
+            folder, filename="best", monitor="val/exprate", mode="max", enable_version_counter=False
         ),
         LearningRateMonitor("step"),
         CpuBudget(),

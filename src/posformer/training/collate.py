@@ -18,8 +18,6 @@ from posformer.latex import (
 from posformer.models.model_config import STRIDE, PositionConfig
 from posformer.models.padding import pad_images
 
-__all__ = ["IGNORE", "Batch", "Collator", "RenderedSample"]
-
 IGNORE = -100  # target that does not count
 
 
@@ -140,10 +138,7 @@ class Collator:
         return np.where(hit, rng.choice(self._symbol_ids, input_ids.shape), input_ids)
 
     def _add_positions(
-        self,
-        batch: Batch,
-        samples: Sequence[RenderedSample],
-        directions: list[tuple[bool, ...]],
+        self, batch: Batch, samples: Sequence[RenderedSample], directions: list[tuple[bool, ...]]
     ) -> None:
         config = self._position
         assert config is not None

@@ -10,8 +10,6 @@ from matplotlib.patches import Rectangle
 from posformer.evaluation.token_alignment import align
 from posformer.plotting import ColoredToken, canvas, draw_tokens, figure_pixels, token_lines
 
-__all__ = ["Example", "draw_sheet"]
-
 _COLUMNS = 3
 _CARD, _MARGIN, _EDGE = 290, 10, 4  # points: width of a card, margins, colored edge
 _IMAGE_HEIGHT = 72

@@ -12,8 +12,6 @@ from matplotlib.figure import Figure
 
 from posformer.plotting import COLORS, figure_pixels
 
-__all__ = ["Curves", "draw_curves", "read_curves"]
-
 _SMOOTHING = 0.04  # half width of the moving average, as a fraction of the curve
 
 

@@ -12,8 +12,6 @@ from posformer.training.datasets import Examples
 from posformer.training.lightning_module import TrainingModule
 from posformer.training.training_config import TrainingConfig
 
-__all__ = ["TrainingDataModule"]
-
 
 class TrainingDataModule(L.LightningDataModule):
     """Makes the batches of each epoch."""

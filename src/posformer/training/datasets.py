@@ -17,8 +17,6 @@ from posformer.synthesis import SymbolSubstitution
 from posformer.synthesis.synthesizer import SynthesisSampler, Synthesizer
 from posformer.training.training_config import DataConfig
 
-__all__ = ["Examples", "MixedSampler", "open_examples", "shared_vocabulary"]
-
 
 @dataclass(frozen=True)
 class Examples:

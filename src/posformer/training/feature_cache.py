@@ -28,8 +28,6 @@ from posformer.training.datasets import Examples
 from posformer.training.frozen_encoder import FrozenEncoder
 from posformer.training.training_config import DataConfig, TrainingConfig
 
-__all__ = ["FeatureSample", "FeatureSampler", "FeatureStore", "cache_features"]
-
 _FORMAT = 2  # raise it whenever rendering or encoding changes
 _FEATURES, _SAMPLES = "features.f16", "samples.npz"
 _CHUNK = 256  # samples packed by size and encoded together

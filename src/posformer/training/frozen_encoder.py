@@ -14,8 +14,6 @@ from posformer.models.model_config import ModelConfig
 from posformer.runtime.engine import model_path
 from posformer.training.training_config import FrozenConfig, TrainingConfig
 
-__all__ = ["FrozenEncoder", "dense_net", "freeze_blocks"]
-
 _DEFAULT = "default"  # the bundled model
 
 

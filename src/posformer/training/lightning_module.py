@@ -19,8 +19,6 @@ from posformer.training.collate import IGNORE, Batch
 from posformer.training.losses import all_losses, total_loss
 from posformer.training.training_config import OptimizerConfig, TrainingConfig
 
-__all__ = ["StageStart", "TrainingModule", "make_optimizer"]
-
 
 @dataclass(frozen=True)
 class StageStart:

@@ -9,8 +9,6 @@ from posformer.models.base import TrainingOutput
 from posformer.training.collate import IGNORE, Batch
 from posformer.training.training_config import LossConfig
 
-__all__ = ["all_losses", "total_loss"]
-
 
 def all_losses(output: TrainingOutput, batch: Batch, config: LossConfig) -> dict[str, Tensor]:
     """Return the unweighted terms of the loss by name, each a mean over its valid targets."""
@@ -60,11 +58,7 @@ def _mean(total: Tensor, count: Tensor) -> Tensor:
 def _cross_entropy(scores: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     flat = targets.flatten()
     losses = F.cross_entropy(
-        scores.flatten(0, -2),
-        flat,
-        ignore_index=IGNORE,
-        reduction="sum",
-        label_smoothing=smoothing,
+        scores.flatten(0, -2), flat, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing
     )
     return _mean(losses, (flat != IGNORE).sum().float())
 

@@ -19,8 +19,6 @@ from posformer.training.contact_sheet import Example, draw_sheet
 from posformer.training.curves import draw_curves, read_curves
 from posformer.training.lightning_module import TrainingModule
 
-__all__ = ["PredictionSheets", "decode_greedily"]
-
 _BATCH = 8  # images decoded together
 _EXTRA_TOKENS = 5  # a prediction is cut off this many tokens after the ground truth
 

@@ -27,15 +27,9 @@ from posformer.training.lightning_module import TrainingModule
 from posformer.training.progress import PredictionSheets
 from posformer.training.training_config import TrainingConfig
 
-__all__ = ["train"]
-
 
 def train(
-    config: TrainingConfig,
-    folder: Path,
-    *,
-    resume: bool = False,
-    init: Path | None = None,
+    config: TrainingConfig, folder: Path, *, resume: bool = False, init: Path | None = None
 ) -> TrainingModule:
     """Train a model, stage by stage, and write checkpoints, curves and the config to `folder`.
 

@@ -12,18 +12,6 @@ from posformer.errors import ConfigError
 from posformer.models.legacy import current_key, current_settings
 from posformer.models.model_config import ModelConfig, from_dict
 
-__all__ = [
-    "BatchConfig",
-    "DataConfig",
-    "FrozenConfig",
-    "LossConfig",
-    "MultilineConfig",
-    "OptimizerConfig",
-    "StageConfig",
-    "TrainingConfig",
-    "load_config",
-]
-
 
 @dataclass(frozen=True)
 class MultilineConfig:
