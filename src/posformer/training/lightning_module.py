@@ -1,12 +1,14 @@
 """The Lightning module: a model with its losses, optimizer, schedule and validation."""
 
 import math
+import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import lightning as L
 import torch
 from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from torchmetrics import MeanMetric
 
 from posformer.errors import ConfigError
@@ -17,7 +19,7 @@ from posformer.models.legacy import current_checkpoint
 from posformer.models.registry import create_model
 from posformer.training.collate import IGNORE, Batch
 from posformer.training.losses import all_losses, total_loss
-from posformer.training.training_config import OptimizerConfig, TrainingConfig
+from posformer.training.training_config import OptimizerConfig, StageConfig, TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,7 @@ class TrainingModule(L.LightningModule):
         config: Config of a run without stages, or of one stage.
         vocabulary: The tokens of the model.
         examples: Number of examples per epoch.
-        stage: Name of the stage.
-        reset_optimizer: Start the stage with a new optimizer state.
+        stage: The stage; None in a run without stages.
     """
 
     def __init__(
@@ -46,22 +47,21 @@ class TrainingModule(L.LightningModule):
         config: TrainingConfig,
         vocabulary: Vocabulary,
         examples: int,
-        *,
-        stage: str | None = None,
-        reset_optimizer: bool = False,
+        stage: StageConfig | None = None,
     ) -> None:
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
         self.model = create_model(config.model, vocabulary)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.examples = examples
-        self.stage = StageStart(stage)
+        self.stage = StageStart(stage.name if stage else None)
+        self._reset_optimizer = stage is not None and stage.reset_optimizer
         self.epochs_done = 0
         self.seen = 0  # examples of all epochs and processes so far
         self.batches_done = 0  # in this epoch
         self.spent = 0.0  # CPU seconds of training, of all processes
-        self._reset_optimizer = reset_optimizer
         self._batch_size = 0
+        self._last_count = 0.0  # CPU time of this process when `spent` was last increased
         self.loss_metric = MeanMetric()
         self.exprate = TeacherForcedExpRate(IGNORE)  # left to right
         self.exprate_backward = TeacherForcedExpRate(IGNORE)
@@ -83,6 +83,11 @@ class TrainingModule(L.LightningModule):
         if self.config.minutes is not None:
             return self.minutes >= self.config.minutes
         return self.epochs_done - self.stage.epochs >= self.config.epochs
+
+    def on_train_start(self) -> None:
+        """Start to count CPU time; a finished stage ends at once."""
+        self._last_count = _cpu_seconds()
+        self._count(0)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Freeze batch norms when it is time; Lightning unfreezes them every epoch."""
@@ -112,16 +117,36 @@ class TrainingModule(L.LightningModule):
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         """Count a batch after its step, so that a resumed run repeats an interrupted one."""
         super().optimizer_step(*args, **kwargs)
-        seen = torch.tensor(self._batch_size, device=self.device)
-        if self.trainer.world_size > 1:
-            seen = self.trainer.strategy.reduce(seen, reduce_op="sum")
-        self.seen += int(seen)
+        self._count(self._batch_size)
         self.batches_done += 1
+
+    def _count(self, examples: int) -> None:
+        """Add examples, and the CPU time since the last call, of all processes.
+
+        CPU time, unlike wall-clock time, does not depend on other programs.
+        """
+        now = _cpu_seconds()
+        new = torch.tensor([examples, now - self._last_count], dtype=torch.float64)
+        self._last_count = now
+        if self.trainer.world_size > 1:
+            new = self.trainer.strategy.reduce(new.to(self.device), reduce_op="sum")
+        self.seen += int(new[0])
+        self.spent += float(new[1])
+        if self.config.minutes is not None and self.stage_is_finished:
+            self.trainer.should_stop = True
 
     def on_train_epoch_end(self) -> None:
         """Count the epoch; the next one starts with its first batch."""
         self.epochs_done += 1
         self.batches_done = 0
+
+    def on_validation_start(self) -> None:
+        """Pause: the CPU time of validation does not count."""
+        self._count(0)
+
+    def on_validation_end(self) -> None:
+        """Continue to count CPU time."""
+        self._last_count = _cpu_seconds()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Teacher-forced: greedy decoding is right exactly if every argmax here is right."""
@@ -151,32 +176,23 @@ class TrainingModule(L.LightningModule):
         config = self.config.optimizer
         optimizer = make_optimizer(self.model, config)
         if config.decay == "plateau":
-            schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(
-                optimizer,
-                mode="max",
-                factor=config.plateau_factor,
-                patience=config.plateau_patience,
+            plateau = ReduceLROnPlateau(
+                optimizer, "max", config.plateau_factor, config.plateau_patience
             )
-            return {
-                "optimizer": optimizer,
-                "lr_scheduler": {
-                    "scheduler": schedule,
-                    "monitor": "val/exprate",
-                    "frequency": self.config.validate_every,
-                },
-            }
-        cosine = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: self._rate())
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": cosine, "interval": "step"}}
+            frequency = self.config.validate_every
+            schedule = {"scheduler": plateau, "monitor": "val/exprate", "frequency": frequency}
+        else:
+            cosine = LambdaLR(optimizer, lambda _: self._rate())
+            schedule = {"scheduler": cosine, "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": schedule}
 
     def _rate(self) -> float:
         """Return the present learning rate as a factor of the highest one."""
         config = self.config.optimizer
         now = self.progress
-        if config.decay == "plateau":
-            return 1.0
-        if now < config.warmup:
+        if now < config.warmup and config.decay != "plateau":
             return max(now / config.warmup, 0.01)
-        if config.decay == "none":
+        if config.decay != "cosine":
             return 1.0
         if self.config.minutes is not None:
             done = min(self.minutes / self.config.minutes, 1.0)
@@ -231,9 +247,11 @@ class TrainingModule(L.LightningModule):
         groups = make_optimizer(self.model, config).param_groups
         for state in checkpoint["optimizer_states"]:
             for saved, group in zip(state["param_groups"], groups, strict=True):
-                settings = {key: value for key, value in group.items() if key != "params"}
-                saved.update(settings, initial_lr=config.learning_rate)
-                saved["lr"] = config.learning_rate * self._rate()
+                saved.update(
+                    {**group, "params": saved["params"]},
+                    lr=config.learning_rate * self._rate(),
+                    initial_lr=config.learning_rate,
+                )
 
     def _run(self, batch: Batch) -> TrainingOutput:
         return self.model(
@@ -245,23 +263,23 @@ class TrainingModule(L.LightningModule):
         )
 
 
+def _cpu_seconds() -> float:
+    """Return the CPU time of this process and of its finished data loader processes."""
+    return sum(os.times()[:4])
+
+
 def make_optimizer(model: torch.nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
     """Create the optimizer of a config; frozen parameters are part of it and have no gradients."""
     if config.kind == "sgd":
         return torch.optim.SGD(
             model.parameters(),
             config.learning_rate,
-            momentum=config.momentum,
+            config.momentum,
             weight_decay=config.weight_decay,
         )
     # Weight decay is for matrices, not for norms and biases.
     matrices = [weight for weight in model.parameters() if weight.ndim > 1]
     vectors = [weight for weight in model.parameters() if weight.ndim <= 1]
-    return torch.optim.AdamW(
-        [
-            {"params": matrices, "weight_decay": config.weight_decay},
-            {"params": vectors, "weight_decay": 0.0},
-        ],
-        config.learning_rate,
-        fused=True,
-    )
+    decayed = {"params": matrices, "weight_decay": config.weight_decay}
+    rest = {"params": vectors, "weight_decay": 0.0}
+    return torch.optim.AdamW([decayed, rest], config.learning_rate, fused=True)

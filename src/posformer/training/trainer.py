@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import sys
 import time
 import warnings
@@ -18,7 +19,7 @@ from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
 from posformer.models.checkpoint import load_model, read_checkpoint, take_weights
 from posformer.training.allocator import retain_freed_memory
-from posformer.training.callbacks import TimeLimitReached, WallClockLimit, make_callbacks, say
+from posformer.training.callbacks import TimeLimitReached, make_callbacks, say
 from posformer.training.datamodule import TrainingDataModule
 from posformer.training.datasets import open_examples, shared_vocabulary
 from posformer.training.feature_cache import cache_features
@@ -106,13 +107,7 @@ class _Run:
         validation = examples.validation
         torch.manual_seed(config.seed)
         stage = self._config.stages[number] if self._config.stages else None
-        module = TrainingModule(
-            config,
-            examples.vocabulary,
-            len(examples.train),
-            stage=stage.name if stage else None,
-            reset_optimizer=stage is not None and stage.reset_optimizer,
-        )
+        module = TrainingModule(config, examples.vocabulary, len(examples.train), stage)
         if self._start is not None and self._last is None:
             _load_weights(module, self._start)
         freeze_blocks(module.model, config.optimizer.frozen_blocks)
@@ -139,9 +134,7 @@ class _Run:
     def _trainer(self, config: TrainingConfig, validation: Sampler) -> L.Trainer:
         folder, count = self._folder, config.progress_images
         sheets = [PredictionSheets(folder, validation, count)] if count else []
-        limit = []
-        if config.max_minutes:
-            limit = [WallClockLimit(60 * config.max_minutes - self._fit_seconds)]
+        seconds = 60 * (config.max_minutes or math.inf) - self._fit_seconds
         return L.Trainer(
             default_root_dir=folder,
             accelerator=config.accelerator,
@@ -156,7 +149,7 @@ class _Run:
             num_sanity_val_steps=0,
             logger=[TensorBoardLogger(folder, "", "curves"), CSVLogger(folder, "log")],
             # Sheets first: the other callbacks remove the averaged weights after validation.
-            callbacks=[*sheets, *make_callbacks(config, folder), *limit],
+            callbacks=[*sheets, *make_callbacks(config, folder, seconds)],
             enable_progress_bar=sys.stderr.isatty(),
             enable_model_summary=False,
             log_every_n_steps=20,
