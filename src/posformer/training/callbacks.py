@@ -99,7 +99,7 @@ class InterruptAfterBatch(Callback):
                 number: signal.signal(number, self._interrupt) for number in signals
             }
 
-    def teardown(self, *_: Any) -> None:
+    def teardown(self, *_: Any, **__: Any) -> None:
         """Restore the former signal handlers."""
         for number, handler in self._former_handlers.items():
             signal.signal(number, handler)

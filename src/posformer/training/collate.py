@@ -1,8 +1,8 @@
 """Collate rendered examples into the tensors of a training step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -49,117 +49,102 @@ class Batch:
     symbol_targets: Tensor | None = None  # int64 (batch, height, width): token id, 0 without ink
     attention_targets: Tensor | None = None  # bool (batch, directions, steps, cells)
 
-    def to(self, device: torch.device) -> "Batch":
-        """Move the tensors to a device."""
-        moved: dict[str, Any] = {
-            item.name: value.to(device, non_blocking=True)
-            for item in fields(self)
-            if isinstance(value := getattr(self, item.name), Tensor)
-        }
-        return replace(self, **moved)
 
-
+@dataclass
 class Collator:
-    """Makes batches for one model.
+    """Makes batches for one model."""
 
-    Args:
-        vocabulary: The tokens of the model.
-        position: Settings of its position forest; None without.
-        with_ink: Whether to add targets for the ink losses.
-        corruption: Share of symbols in the decoder input that are replaced by others.
-        allow_unknown: Accept tokens that the vocabulary lacks, as targets that are never right. A
-            validation set may have some.
-    """
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        position: PositionConfig | None,
-        with_ink: bool = False,
-        corruption: float = 0.0,
-        allow_unknown: bool = False,
-    ) -> None:
-        self._vocabulary, self._position = vocabulary, position
-        self._with_ink, self._corruption = with_ink, corruption
-        self._allow_unknown = allow_unknown
-        self._symbol_ids = np.array(
-            [vocabulary.index(token) for token in vocabulary.tokens if not is_structure(token)]
-        )
+    vocabulary: Vocabulary  # the tokens of the model
+    position: PositionConfig | None  # settings of its position forest; None without
+    with_ink: bool = False  # whether to add targets for the ink losses
+    corruption: float = 0.0  # share of symbols in the decoder input that are replaced by others
+    # Accept tokens that the vocabulary lacks, as targets that are never right. A validation set may
+    # have some.
+    allow_unknown: bool = False
 
     def __call__(self, samples: Sequence[RenderedSample], rng: np.random.Generator) -> Batch:
         """Return a batch; `rng` chooses the input tokens to corrupt."""
         images, padding = _padded([sample.image for sample in samples])
         encoded = [self._encode(sample.tokens) for sample in samples]
-        directions = [_directions(sample) for sample in samples]
-        input_ids, target_ids = self._sequences(encoded, directions)
-        batch = Batch(
-            [sample.name for sample in samples],
-            torch.from_numpy(images),
-            torch.from_numpy(padding),
-            torch.from_numpy(self._corrupted(input_ids, rng)),
-            torch.from_numpy(target_ids),
+        lengths = np.array([len(ids) for ids in encoded])
+        layout = _Layout(
+            [(1, -1) if one.reverse is None else (-1 if one.reverse else 1,) for one in samples],
+            steps=1 + max(lengths),
         )
-        if self._position is not None:
-            self._add_positions(batch, samples, directions)
-        if self._with_ink and all(sample.boxes is not None for sample in samples):
-            _add_ink_targets(batch, samples, encoded, directions)
-        return batch
+        sos, eos = self.vocabulary.sos, self.vocabulary.eos
+        is_forward = np.array(layout.directions) == 1
+        starts, ends = np.where(is_forward, sos, eos), np.where(is_forward, eos, sos)
+        input_ids, target_ids = layout.arrange(encoded, 0, first=1), layout.arrange(encoded, IGNORE)
+        input_ids[:, :, 0] = starts
+        target_ids[np.arange(len(samples)), :, lengths] = ends
+        arrays = {
+            "images": images,
+            "padding": padding,
+            "input_ids": self._corrupted(input_ids, rng),
+            "target_ids": target_ids,
+        }
+        if self.position is not None:
+            arrays |= _position_targets(self.position, samples, layout, starts)
+        if self.with_ink and all(sample.boxes is not None for sample in samples):
+            outside = padding if images.shape[1] > 1 else padding[:, ::STRIDE, ::STRIDE]
+            arrays |= _ink_targets(samples, encoded, layout, outside)
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return Batch([sample.name for sample in samples], **tensors)
 
-    def _sequences(
-        self, encoded: list[np.ndarray], directions: list[tuple[bool, ...]]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return input and target ids, int64 (batch, directions, steps)."""
-        shape = (len(encoded), len(directions[0]), 1 + max(map(len, encoded)))
-        input_ids, target_ids = np.zeros(shape, np.int64), np.full(shape, IGNORE, np.int64)
-        for number, ids in enumerate(encoded):
-            count = len(ids)
-            for direction, backward in enumerate(directions[number]):
-                start, end = self._vocabulary.sos, self._vocabulary.eos
-                if backward:
-                    start, end, ids = end, start, ids[::-1]
-                input_ids[number, direction, : count + 1] = start, *ids
-                target_ids[number, direction, : count + 1] = *ids, end
-        return input_ids, target_ids
+    @cached_property
+    def _symbol_ids(self) -> np.ndarray:
+        vocabulary = self.vocabulary
+        symbols = [token for token in vocabulary.tokens if not is_structure(token)]
+        return np.array([vocabulary.index(token) for token in symbols])
 
     def _encode(self, tokens: Sequence[str]) -> np.ndarray:
-        vocabulary = self._vocabulary
-        if self._allow_unknown:
-            pad = vocabulary.pad
-            return np.array([vocabulary.index(t) if t in vocabulary else pad for t in tokens])
-        return np.array(vocabulary.encode(tokens))
+        vocabulary, pad = self.vocabulary, self.vocabulary.pad
+        if self.allow_unknown:
+            ids = [vocabulary.index(token) if token in vocabulary else pad for token in tokens]
+        else:
+            ids = vocabulary.encode(tokens)
+        return np.array(ids, np.int64)
 
     def _corrupted(self, input_ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Replace some symbols, so that the decoder does not rely on its input alone."""
-        if not self._corruption:
+        if not self.corruption:
             return input_ids
-        hit = np.isin(input_ids, self._symbol_ids) & (
-            rng.random(input_ids.shape) < self._corruption
-        )
+        hit = np.isin(input_ids, self._symbol_ids) & (rng.random(input_ids.shape) < self.corruption)
         return np.where(hit, rng.choice(self._symbol_ids, input_ids.shape), input_ids)
 
-    def _add_positions(
-        self, batch: Batch, samples: Sequence[RenderedSample], directions: list[tuple[bool, ...]]
-    ) -> None:
-        config = self._position
-        assert config is not None
-        shape = tuple(batch.input_ids.shape)
-        identifiers = np.zeros((*shape, config.length), np.float32)
-        levels, positions = np.full(shape, IGNORE, np.int64), np.full(shape, IGNORE, np.int64)
-        for number, sample in enumerate(samples):
-            forest = encode_forest(sample.tokens, coding=config.coding, lenient=True)
-            codes = np.array(identifier_codes(forest, config.length), np.float32)
-            level = np.minimum(forest.levels, config.levels - 1)
-            position = np.array([POSITION_CODES[position] for position in forest.positions])
-            for direction, backward in enumerate(directions[number]):
-                step = -1 if backward else 1
-                start = self._vocabulary.eos if backward else self._vocabulary.sos
-                identifiers[number, direction, 0, 0] = start
-                identifiers[number, direction, 1 : len(codes) + 1] = codes[::step]
-                levels[number, direction, : len(level)] = level[::step]
-                positions[number, direction, : len(position)] = position[::step]
-        batch.position_identifiers = torch.from_numpy(identifiers)
-        batch.nested_levels = torch.from_numpy(levels)
-        batch.relative_positions = torch.from_numpy(positions)
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the tokens of a batch are arranged in its arrays."""
+
+    directions: list[tuple[int, ...]]  # of each sample: 1 is left to right, -1 right to left
+    steps: int
+
+    def arrange(self, rows: list[np.ndarray], fill: float, first: int = 0) -> np.ndarray:
+        """Return values per token, from step `first` on: (batch, directions, steps, …)."""
+        shape = len(rows), len(self.directions[0]), self.steps, *rows[0].shape[1:]
+        result = np.full(shape, fill, rows[0].dtype)
+        for number, row in enumerate(rows):
+            for direction, order in enumerate(self.directions[number]):
+                result[number, direction, first : first + len(row)] = row[::order]
+        return result
+
+
+def _position_targets(
+    config: PositionConfig, samples: Sequence[RenderedSample], layout: _Layout, starts: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the position forest of the input and of the targets."""
+    forests = [encode_forest(one.tokens, coding=config.coding, lenient=True) for one in samples]
+    codes = [np.array(identifier_codes(one, config.length), np.float32) for one in forests]
+    levels = [np.minimum(one.levels, config.levels - 1, dtype=np.int64) for one in forests]
+    relative = [np.array([POSITION_CODES[at] for at in one.positions]) for one in forests]
+    identifiers = layout.arrange(codes, 0.0, first=1)
+    identifiers[:, :, 0, 0] = starts
+    return {
+        "position_identifiers": identifiers,
+        "nested_levels": layout.arrange(levels, IGNORE),
+        "relative_positions": layout.arrange(relative, IGNORE),
+    }
 
 
 def _padded(images: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -175,35 +160,22 @@ def _padded(images: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return batch.transpose(0, 3, 1, 2), padding
 
 
-def _directions(sample: RenderedSample) -> tuple[bool, ...]:
-    """Return which directions to train; true is right to left."""
-    return (False, True) if sample.reverse is None else (sample.reverse,)
-
-
-def _add_ink_targets(
-    batch: Batch,
+def _ink_targets(
     samples: Sequence[RenderedSample],
     encoded: list[np.ndarray],
-    directions: list[tuple[bool, ...]],
-) -> None:
-    """Add the symbol of each cell, and the cells of each target token."""
-    has_features = batch.images.shape[1] > 1
-    outside = (batch.padding if has_features else batch.padding[:, ::STRIDE, ::STRIDE]).numpy()
+    layout: _Layout,
+    outside: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Return the symbol of each cell, and the cells of each target token."""
     height, width = outside.shape[1:]
-    symbols = np.zeros((len(samples), height, width), np.int64)
-    attention = np.zeros((*batch.input_ids.shape, height * width), bool)
+    symbols, touched = np.zeros(outside.shape, np.int64), []
     for number, sample in enumerate(samples):
         assert sample.boxes is not None
         symbols[number] = _symbol_cells(sample.boxes, encoded[number], height, width)
-        cells = _overlapped(sample.boxes, height, width)
-        for direction, backward in enumerate(directions[number]):
-            attention[number, direction, : len(cells)] = cells[::-1] if backward else cells
-    batch.symbol_targets = torch.from_numpy(np.where(outside, IGNORE, symbols))
-    batch.attention_targets = torch.from_numpy(attention & ~outside.reshape(len(samples), 1, 1, -1))
-
-
-def _centers(count: int) -> np.ndarray:
-    return (np.arange(count) + 0.5) * STRIDE
+        low, high = sample.boxes[:, :2] - STRIDE / 2, sample.boxes[:, 2:] + STRIDE / 2
+        touched.append(_covered(low, high, height, width))
+    attention = layout.arrange(touched, False) & ~outside.reshape(len(samples), 1, 1, -1)
+    return {"symbol_targets": np.where(outside, IGNORE, symbols), "attention_targets": attention}
 
 
 def _symbol_cells(boxes: np.ndarray, ids: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -212,21 +184,15 @@ def _symbol_cells(boxes: np.ndarray, ids: np.ndarray, height: int, width: int) -
     # A box of at least one cell covers at least one center, so thin bars are not lost.
     half = np.maximum((boxes[:, 2:] - boxes[:, :2]) / 2, STRIDE / 2)
     covered = _covered(middle - half, middle + half, height, width)
-    order = np.argsort(-half.prod(axis=1), kind="stable")  # NaN is last and covers nothing
-    labels = np.zeros((height, width), np.int64)
-    for token in order:
-        labels[covered[token].reshape(height, width)] = ids[token]
-    return labels
-
-
-def _overlapped(boxes: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Return the cells that each box touches: bool (tokens, cells)."""
-    return _covered(boxes[:, :2] - STRIDE / 2, boxes[:, 2:] + STRIDE / 2, height, width)
+    labels = np.zeros(height * width, np.int64)
+    for token in np.argsort(-half.prod(axis=1), kind="stable"):  # NaN is last and covers nothing
+        labels[covered[token]] = ids[token]
+    return labels.reshape(height, width)
 
 
 def _covered(low: np.ndarray, high: np.ndarray, height: int, width: int) -> np.ndarray:
     """Return the cells whose centers are in boxes with these corners: bool (tokens, cells)."""
-    x, y = _centers(width), _centers(height)
+    x, y = ((np.arange(count) + 0.5) * STRIDE for count in (width, height))
     across = (x >= low[:, :1]) & (x < high[:, :1])
     down = (y >= low[:, 1:]) & (y < high[:, 1:])
     return (down[:, :, None] & across[:, None, :]).reshape(len(low), -1)

@@ -22,53 +22,32 @@ class TrainingDataModule(L.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader[Batch]:
         """Return the batches of the current epoch; those that a resumed run had left."""
-        trainer = self.trainer
-        assert trainer is not None
-        module = trainer.lightning_module
+        assert self.trainer is not None
+        module, batch = self.trainer.lightning_module, self.config.batch
         assert isinstance(module, TrainingModule)
-        return self._loader(
-            self._stream(
-                self.examples.train,
-                self.config.batch.corruption,
-                epoch=trainer.current_epoch,
-                start=module.batches_done,
-                directions=self._directions(self.config.batch.directions),
-            )
-        )
+        place = {"epoch": self.trainer.current_epoch, "start": module.batches_done}
+        collator = self._collator(corruption=batch.corruption)
+        return self._loader(self.examples.train, collator, batch.directions, **place)
 
     def val_dataloader(self) -> DataLoader[Batch]:
         """Return the validation examples, without augmentation."""
-        directions = self._directions("both")
-        return self._loader(
-            self._stream(self.examples.validation, 0.0, shuffle=False, directions=directions)
-        )
+        collator = self._collator(allow_unknown=True)
+        return self._loader(self.examples.validation, collator, "both", shuffle=False)
 
-    def _directions(self, wanted: str) -> str:
-        forward_only = self.config.model.decoder.trained_directions == "forward"
-        return "forward" if forward_only else wanted
+    def _collator(self, **options: Any) -> Collator:
+        examples, position = self.examples, self.config.model.position
+        return Collator(examples.vocabulary, position, examples.with_ink, **options)
 
-    def _stream(self, sampler: Sampler, corruption: float, **options: Any) -> BatchStream:
-        collator = Collator(
-            self.examples.vocabulary,
-            self.config.model.position,
-            self.examples.with_ink,
-            corruption,
-            allow_unknown=sampler is self.examples.validation,
+    def _loader(
+        self, sampler: Sampler, collator: Collator, directions: str, **options: Any
+    ) -> DataLoader[Batch]:
+        assert self.trainer is not None
+        config = self.config.batch
+        if self.config.model.decoder.trained_directions == "forward":
+            directions = "forward"
+        options |= {"rank": self.trainer.global_rank, "world": self.trainer.world_size}
+        stream = BatchStream(
+            sampler, collator, config, self.config.seed, directions=directions, **options
         )
-        trainer = self.trainer
-        assert trainer is not None
-        return BatchStream(
-            sampler,
-            collator,
-            self.config.batch,
-            self.config.seed,
-            rank=trainer.global_rank,
-            world=trainer.world_size,
-            **options,
-        )
-
-    def _loader(self, stream: BatchStream) -> DataLoader[Batch]:
-        workers = self.config.batch.workers
-        return DataLoader(
-            stream, batch_size=None, num_workers=workers, prefetch_factor=4 if workers else None
-        )
+        prefetch = 4 if config.workers else None
+        return DataLoader(stream, None, num_workers=config.workers, prefetch_factor=prefetch)
