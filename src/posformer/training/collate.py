@@ -18,7 +18,7 @@ from posformer.latex import (
 from posformer.models.model_config import STRIDE, PositionConfig
 from posformer.models.padding import pad_images
 
-IGNORE = -100  # target that does not count
+IGNORE = -100  # target that does not count; the default of `F.cross_entropy`
 
 
 @dataclass(frozen=True)

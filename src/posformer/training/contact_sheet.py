@@ -34,7 +34,7 @@ class Example:
         return self.truth == self.prediction
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Card:
     example: Example
     image_size: tuple[float, float]
@@ -58,9 +58,8 @@ def draw_sheet(examples: Sequence[Example], title: str) -> np.ndarray:
     height = top + max(sum(card.height + _MARGIN for card in column) for column in columns)
     figure, axes = canvas(_MARGIN + (_CARD + _MARGIN) * len(columns), height)
     figure.set_facecolor(_GROUND)
-    axes.text(
-        _MARGIN, top / 2, title, color=_INK, fontsize=_SIZE + 2, va="center", parse_math=False
-    )
+    style = {"color": _INK, "fontsize": _SIZE + 2, "va": "center"}
+    axes.text(_MARGIN, top / 2, title, **style, parse_math=False)
     for number, column in enumerate(columns):
         y: float = top
         for card in column:
@@ -72,29 +71,24 @@ def draw_sheet(examples: Sequence[Example], title: str) -> np.ndarray:
 def _layout(example: Example) -> _Card:
     height, width = example.image.shape
     scale = min((_CARD - _EDGE - 2 * _MARGIN) / width, _IMAGE_HEIGHT / height, 1.5)
-    lines: list[list[ColoredToken]] = []
-    text_height = 0.0
-    for tokens in _token_rows(example):
-        wrapped, more = token_lines(tokens, _CARD - _EDGE - 2 * _MARGIN, _SIZE)
-        lines += wrapped
-        text_height += more
     image_size = width * scale, height * scale
-    return _Card(example, image_size, lines, image_size[1] + text_height + 2.4 * _MARGIN)
+    card = _Card(example, image_size, [], image_size[1] + 2.4 * _MARGIN)
+    for tokens in _token_rows(example):
+        lines, text_height = token_lines(tokens, _CARD - _EDGE - 2 * _MARGIN, _SIZE)
+        card.lines += lines
+        card.height += text_height
+    return card
 
 
 def _draw_card(axes: Any, card: _Card, left: float, top: float) -> None:
-    edge = _CORRECT if card.example.is_correct else _WRONG
-    for across, color in ((_CARD, _PAPER), (_EDGE, edge)):  # below the image
-        axes.add_patch(
-            Rectangle((left, top), across, card.height, color=color, linewidth=0, zorder=-1)
-        )
+    mark = _CORRECT if card.example.is_correct else _WRONG
+    for across, color in ((_CARD, _PAPER), (_EDGE, mark)):  # below the image
+        edge = Rectangle((left, top), across, card.height, color=color, linewidth=0, zorder=-1)
+        axes.add_patch(edge)
     left, top = left + _EDGE + _MARGIN, top + _MARGIN
     width, height = card.image_size
-    extent = (left, left + width, top + height, top)
-    axes.imshow(
-        card.example.image, cmap="gray_r", vmin=0, vmax=255, extent=extent, aspect="auto",
-        interpolation="antialiased",
-    )  # fmt: skip
+    place = {"extent": (left, left + width, top + height, top), "aspect": "auto"}
+    axes.imshow(card.example.image, "gray_r", vmin=0, vmax=255, **place)
     draw_tokens(axes, left, top + height + 0.4 * _MARGIN, card.lines, _SIZE)
 
 
@@ -102,17 +96,13 @@ def _token_rows(example: Example) -> list[list[ColoredToken]]:
     """Return the ground truth and, if it differs, the prediction."""
     if example.is_correct:
         return [[ColoredToken(token, _CORRECT) for token in example.truth]]
-    pairs = align(example.truth, example.prediction)
-    truth = [
-        ColoredToken(pair.truth, _INK, None if pair.kind == "same" else _EXPECTED_BACKGROUND)
-        for pair in pairs
-        if pair.truth is not None
-    ]
-    prediction = [
-        ColoredToken(pair.prediction, _GRAY)
-        if pair.kind == "same"
-        else ColoredToken(pair.prediction, _WRONG, _WRONG_BACKGROUND)
-        for pair in pairs
-        if pair.prediction is not None
-    ]
+    truth, prediction = [], []
+    for pair in align(example.truth, example.prediction):
+        is_same = pair.kind == "same"
+        if pair.truth is not None:
+            background = None if is_same else _EXPECTED_BACKGROUND
+            truth.append(ColoredToken(pair.truth, _INK, background))
+        if pair.prediction is not None:
+            colors = (_GRAY, None) if is_same else (_WRONG, _WRONG_BACKGROUND)
+            prediction.append(ColoredToken(pair.prediction, *colors))
     return [truth, prediction or [ColoredToken("(empty)", _GRAY)]]

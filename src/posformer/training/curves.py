@@ -35,17 +35,15 @@ def read_curves(log: Path) -> Curves:
     records: list[tuple[int, dict[str, float]]] = []
     starts: list[int] = []
     for file in sorted(log.glob("version_*/metrics.csv"), key=_version):
-        new = list(_records(file))
-        if not new:
-            continue
-        first = min(step for step, _ in new)
-        records = [record for record in records if record[0] < first] + new
-        starts = [start for start in starts if start < first] + [first]
-    values: dict[str, list[tuple[int, float]]] = {}
-    for step, record in records:
+        if new := list(_records(file)):
+            first = min(step for step, _ in new)
+            records = [record for record in records if record[0] < first] + new
+            starts = [start for start in starts if start < first] + [first]
+    points: dict[str, list[tuple[int, float]]] = {}
+    for step, record in sorted(records, key=lambda record: record[0]):
         for name, value in record.items():
-            values.setdefault(name, []).append((step, value))
-    return Curves({name: _arrays(points) for name, points in values.items()}, tuple(starts[1:]))
+            points.setdefault(name, []).append((step, value))
+    return Curves({name: _arrays(given) for name, given in points.items()}, tuple(starts[1:]))
 
 
 def _version(file: Path) -> int:
@@ -57,23 +55,20 @@ def _records(file: Path) -> Iterable[tuple[int, dict[str, float]]]:
     with file.open(newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
             numbers = {name: _number(text) for name, text in row.items() if name}
-            step = numbers.pop("step", None)
-            if step is not None:
-                values = {name: value for name, value in numbers.items() if value is not None}
-                yield int(step), values
+            known = {name: value for name, value in numbers.items() if math.isfinite(value)}
+            if "step" in known:
+                yield int(known.pop("step")), known
 
 
-def _number(text: object) -> float | None:
-    """Return the number, or None for an empty, truncated or non-finite cell."""
+def _number(text: object) -> float:
+    """Return the number, or NaN for an empty or truncated cell."""
     try:
-        value = float(str(text))
+        return float(str(text))
     except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+        return math.nan
 
 
 def _arrays(points: list[tuple[int, float]]) -> tuple[np.ndarray, np.ndarray]:
-    points.sort(key=lambda point: point[0])
     steps, values = zip(*points, strict=True)
     return np.array(steps, np.int64), np.array(values, np.float64)
 
@@ -81,31 +76,26 @@ def _arrays(points: list[tuple[int, float]]) -> tuple[np.ndarray, np.ndarray]:
 def draw_curves(curves: Curves, title: str = "") -> np.ndarray:
     """Plot loss, accuracy, auxiliary losses and learning rate, uint8 (height, width, 3)."""
     figure = Figure(figsize=(10.5, 6), dpi=100, layout="constrained")
-    (loss, accuracy), (parts, rate) = figure.subplots(2, 2)
-    _plot(
-        loss, curves, "loss per token", {"train/recognition": "training", "val/loss": "validation"}
-    )
-    _plot(
-        accuracy,
-        curves,
-        "validation accuracy (%)",
-        {
+    names = sorted(curves.values)
+    known = ("train/loss", "train/recognition")
+    others = [name for name in names if name.startswith("train/") and name not in known]
+    rates = [name for name in names if name.startswith("lr-")]
+    labels = {
+        "loss per token": {"train/recognition": "training", "val/loss": "validation"},
+        "validation accuracy (%)": {
             "val/exprate": "ExpRate, left to right",
             "val/exprate_backward": "ExpRate, right to left",
             "val/token_accuracy": "tokens",
         },
-    )
-    known = ("train/loss", "train/recognition")
-    others = [name for name in curves.values if name.startswith("train/") and name not in known]
-    _plot(parts, curves, "auxiliary training losses", _named(sorted(others)))
-    rates = [name for name in sorted(curves.values) if name.startswith("lr-")]
-    _plot(rate, curves, "learning rate", dict.fromkeys(rates[:1], "learning rate"))
+        "auxiliary training losses": {
+            name: name.removeprefix("train/").replace("_", " ") for name in others
+        },
+        "learning rate": dict.fromkeys(rates[:1], "learning rate"),
+    }
+    for axes, (quantity, shown) in zip(figure.subplots(2, 2).flat, labels.items(), strict=True):
+        _plot(axes, curves, quantity, shown)
     figure.suptitle(title, fontsize=11)
     return figure_pixels(figure)
-
-
-def _named(names: Iterable[str]) -> dict[str, str]:
-    return {name: name.partition("/")[2].replace("_", " ") for name in names}
 
 
 def _plot(axes: Any, curves: Curves, title: str, names: Mapping[str, str]) -> None:

@@ -59,9 +59,8 @@ def open_examples(
             config names replaces both.
     """
     if config.source == "ink":
-        inks = load_ink(
-            _named(config.ink, "ink"), config.train, _captions(config.images, config.train)
-        )
+        known = _captions(config.images, config.train)
+        inks = load_ink(_named(config.ink, "ink"), config.train, known)
         captions = [ink.tokens for ink in inks]
         vocabulary = _vocabulary(config, captions, vocabulary)
         inks = inks[: config.limit]

@@ -7,12 +7,12 @@ of the image that was encoded.
 
 import hashlib
 import json
+import math
 import shutil
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,80 +28,40 @@ from posformer.training.datasets import Examples
 from posformer.training.frozen_encoder import FrozenEncoder
 from posformer.training.training_config import DataConfig, TrainingConfig
 
-_FORMAT = 2  # raise it whenever rendering or encoding changes
-_FEATURES, _SAMPLES = "features.f16", "samples.npz"
+_FORMAT = 3  # raise it whenever rendering or encoding changes
+_FEATURES, _SAMPLES = "features.f16", "samples.json"
 _CHUNK = 256  # samples packed by size and encoded together
 _PIXELS = 200_000  # per batch; more is not faster on a CPU
-_AUGMENTATION = frozenset(
-    ("scale_range", "distortion", "substitution", "subtree_swap", "synthesis", "vocabulary")
-)
-_VALIDATION = frozenset(("validation", "validation_limit"))
+_AUGMENTATION = {
+    "scale_range", "distortion", "substitution", "subtree_swap", "synthesis", "vocabulary"
+}  # fmt: skip
+_VALIDATION = {"validation", "validation_limit"}
 
 
 @dataclass(frozen=True)
 class FeatureSample:
     """An encoded sample; see `Sample`."""
 
+    file: Path
+    start: int  # first byte in the file
     name: str
-    tokens: tuple[str, ...]
     height: int  # of the image, in pixels
     width: int
+    tokens: tuple[str, ...]
+    shape: tuple[int, ...]  # of the features
     boxes: np.ndarray | None  # float32 (tokens, 4)
-    file: Path
-    start: int  # first number in the file
-    channels: int
 
     def render(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the features, float16 (height, width, channels), and the boxes of the tokens."""
-        shape = (*_feature_size(self.height, self.width), self.channels)
-        count, offset = int(np.prod(shape)), self.start * np.dtype(np.float16).itemsize
-        return np.fromfile(self.file, np.float16, count, offset=offset).reshape(shape), self.boxes
-
-
-class FeatureStore:
-    """Encoded samples in a folder: the features in one file, the rest in another.
-
-    Raises:
-        ValueError: If the files do not fit each other; or an error of reading files.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        with np.load(folder / _SAMPLES, allow_pickle=False) as arrays:
-            texts = json.loads(arrays["texts"].tobytes())
-            self._names = [name for name, _ in texts]
-            self._captions = [tuple(text.split()) for _, text in texts]
-            self._sizes, self._starts = arrays["sizes"], arrays["starts"]
-            self._boxes = arrays["boxes"] if len(arrays["boxes"]) else None
-            self._channels = int(arrays["channels"])
-        self._file = folder / _FEATURES
-        self._ends = np.cumsum([len(tokens) for tokens in self._captions])
-        cells = sum(int(np.prod(_feature_size(height, width))) for height, width in self._sizes)
-        if self._file.stat().st_size != cells * self._channels * np.dtype(np.float16).itemsize:
-            raise ValueError(f"{self._file}: the size does not fit {_SAMPLES}")
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __getitem__(self, index: int) -> FeatureSample:
-        tokens, end = self._captions[index], int(self._ends[index])
-        height, width = self._sizes[index].tolist()
-        return FeatureSample(
-            self._names[index],
-            tokens,
-            height,
-            width,
-            boxes=None if self._boxes is None else self._boxes[end - len(tokens) : end],
-            file=self._file,
-            start=int(self._starts[index]),
-            channels=self._channels,
-        )
+        numbers = np.fromfile(self.file, np.float16, math.prod(self.shape), offset=self.start)
+        return numbers.reshape(self.shape), self.boxes
 
 
 @dataclass(frozen=True)
 class FeatureSampler:
     """Samples one of the encoded versions of an example; see `Sampler`."""
 
-    versions: tuple[FeatureStore, ...]  # each has one version of every example
+    versions: tuple[list[FeatureSample], ...]  # each has one version of every example
 
     def __len__(self) -> int:
         return len(self.versions[0])
@@ -125,7 +85,7 @@ def cache_features(config: TrainingConfig, examples: Examples, encoder: FrozenEn
     assert config.frozen is not None
     data, folder = config.data, Path(config.frozen.cache)
 
-    def store(name: str, sampler: Sampler, ignored: frozenset[str], seed: int = 0) -> FeatureStore:
+    def store(name: str, sampler: Sampler, ignored: set[str], seed: int = 0) -> list[FeatureSample]:
         settings = {key: value for key, value in asdict(data).items() if key not in ignored}
         key = [_FORMAT, encoder.digest, settings, _file_states(data), seed]
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
@@ -143,48 +103,57 @@ def cache_features(config: TrainingConfig, examples: Examples, encoder: FrozenEn
     )
 
 
-def _open_store(folder: Path, sampler: Sampler, encoder: FrozenEncoder, seed: int) -> FeatureStore:
+def _open_store(
+    folder: Path, sampler: Sampler, encoder: FrozenEncoder, seed: int
+) -> list[FeatureSample]:
     try:
-        return FeatureStore(folder)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return _read_store(folder)
+    except (OSError, ValueError):
         shutil.rmtree(folder, ignore_errors=True)  # missing or damaged
     with atomic_folder(folder, replace=False) as fresh:
         _write_store(fresh, sampler, encoder, seed)
-    return FeatureStore(folder)
+    return _read_store(folder)
+
+
+def _read_store(folder: Path) -> list[FeatureSample]:
+    """Return the samples of a folder: features are in one file, the rest in another.
+
+    Raises:
+        ValueError: If the files do not fit each other; or an error of reading files.
+    """
+    file, samples = folder / _FEATURES, []
+    for *plain, tokens, shape, boxes in json.loads((folder / _SAMPLES).read_text(encoding="utf-8")):
+        boxes = None if boxes is None else np.array(boxes, np.float32)
+        samples.append(FeatureSample(file, *plain, tuple(tokens), tuple(shape), boxes))
+    numbers = sum(math.prod(sample.shape) for sample in samples)
+    if file.stat().st_size != numbers * np.dtype(np.float16).itemsize:
+        raise ValueError(f"{file}: the size does not fit {_SAMPLES}")
+    return samples
 
 
 def _write_store(folder: Path, sampler: Sampler, encoder: FrozenEncoder, seed: int) -> None:
     count = len(sampler)
-    texts: list[tuple[str, str]] = []
-    boxes: list[np.ndarray | None] = [None] * count
-    sizes, starts = np.zeros((count, 2), np.int32), np.zeros(count, np.int64)
-    console = Console(stderr=True)
-    chunks = np.array_split(np.arange(count), -(-count // _CHUNK))
+    records: dict[int, tuple[Any, ...]] = {}
+    console, label = Console(stderr=True), f"Encoding {count} images"
+    starts = range(0, count, _CHUNK)
     with (folder / _FEATURES).open("wb") as file:
-        for chunk in track(
-            chunks, f"Encoding {count} images", console=console, disable=not console.is_terminal
-        ):
-            samples = [sampler.sample(i, np.random.default_rng([seed, i])) for i in chunk.tolist()]
-            texts += [(sample.name, " ".join(sample.tokens)) for sample in samples]
-            sizes[chunk] = [(sample.height, sample.width) for sample in samples]
-            for index, start, found in _encode(samples, encoder, file):
-                starts[chunk[index]], boxes[chunk[index]] = start, found
-    known = [found for found in boxes if found is not None]
-    np.savez(
-        folder / _SAMPLES,
-        texts=np.frombuffer(json.dumps(texts).encode(), np.uint8),
-        sizes=sizes,
-        starts=starts,
-        boxes=np.concatenate(known) if len(known) == count else np.zeros((0, 4), np.float32),
-        channels=encoder.net.channels,
-    )
+        for first in track(starts, label, console=console, disable=not console.is_terminal):
+            chunk = range(first, min(first + _CHUNK, count))
+            samples = [sampler.sample(i, np.random.default_rng([seed, i])) for i in chunk]
+            for index, features, boxes in _encode(samples, encoder):
+                one, places = samples[index], None if boxes is None else boxes.tolist()
+                plain = file.tell(), one.name, int(one.height), int(one.width)
+                records[first + index] = *plain, one.tokens, features.shape, places
+                file.write(features.tobytes())
+    ordered = [records[index] for index in range(count)]
+    (folder / _SAMPLES).write_text(json.dumps(ordered), encoding="utf-8")
 
 
 @torch.inference_mode()
 def _encode(
-    samples: Sequence[Sample], encoder: FrozenEncoder, file: BinaryIO
-) -> Iterator[tuple[int, int, np.ndarray | None]]:
-    """Write features; yield the index of each sample, the start of its features, its boxes."""
+    samples: Sequence[Sample], encoder: FrozenEncoder
+) -> Iterator[tuple[int, np.ndarray, np.ndarray | None]]:
+    """Yield the index of each sample, its features and its boxes."""
     masked = encoder.config.encoder.mask_padding
     packed = pack_batches(
         np.array([(sample.height, sample.width, 1) for sample in samples], np.int64),
@@ -200,23 +169,17 @@ def _encode(
         features, _ = encoder.net(images.contiguous(memory_format=torch.channels_last), padding)
         halves = features.permute(0, 2, 3, 1).to(torch.float16).numpy()
         for index, (_, boxes), half in zip(members.tolist(), rendered, halves, strict=True):
-            height, width = _feature_size(samples[index].height, samples[index].width)
-            yield index, file.tell() // half.itemsize, boxes
-            file.write(half[:height, :width].tobytes())
-
-
-def _feature_size(height: int, width: int) -> tuple[int, int]:
-    return -(-int(height) // STRIDE), -(-int(width) // STRIDE)
+            height, width = -(-samples[index].height // STRIDE), -(-samples[index].width // STRIDE)
+            yield index, half[:height, :width], boxes
 
 
 def _file_states(data: DataConfig) -> list[Any]:
     """Return names, sizes and modification times of the files of the data sets."""
-    found = []
-    for path in (data.images, data.ink):
-        if path is not None:
-            files = open_files(path)
-            is_file = files.path.is_file()
-            paths = [files.path] if is_file else [files.path / name for name in files.names()]
-            states = [(file.name, file.stat()) for file in paths]
-            found.append([(name, state.st_size, state.st_mtime_ns) for name, state in states])
-    return found
+    states = []
+    for path in filter(None, (data.images, data.ink)):
+        files = open_files(path)
+        is_file = files.path.is_file()
+        paths = [files.path] if is_file else [files.path / name for name in files.names()]
+        stats = [(file.name, file.stat()) for file in paths]
+        states.append([(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats])
+    return states

@@ -18,9 +18,8 @@ def all_losses(output: TrainingOutput, batch: Batch, config: LossConfig) -> dict
         parts["level"] = _cross_entropy(output.position.levels, batch.nested_levels)
         parts["relative"] = _cross_entropy(output.position.letters, batch.relative_positions)
     if output.symbol_map is not None and batch.symbol_targets is not None:
-        parts["symbol_map"] = _symbol_map_loss(
-            output.symbol_map, batch.symbol_targets, config.background
-        )
+        targets, background = batch.symbol_targets, config.background
+        parts["symbol_map"] = _symbol_map_loss(output.symbol_map, targets, background)
     if config.attention and output.attention and batch.attention_targets is not None:
         parts["attention"] = _attention_loss(output.attention, batch.attention_targets)
     for name, loss in output.losses.items():
@@ -56,18 +55,15 @@ def _mean(total: Tensor, count: Tensor) -> Tensor:
 
 
 def _cross_entropy(scores: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-    flat = targets.flatten()
-    losses = F.cross_entropy(
-        scores.flatten(0, -2), flat, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing
-    )
-    return _mean(losses, (flat != IGNORE).sum().float())
+    scores, targets = scores.flatten(0, -2), targets.flatten()
+    total = F.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
+    return _mean(total, (targets != IGNORE).sum().float())
 
 
 def _symbol_map_loss(scores: Tensor, targets: Tensor, background: float) -> Tensor:
-    losses = F.cross_entropy(
-        scores.flatten(0, -2), targets.flatten(), ignore_index=IGNORE, reduction="none"
-    )
-    weights = torch.where(targets.flatten() == 0, background, 1.0) * (targets.flatten() != IGNORE)
+    scores, targets = scores.flatten(0, -2), targets.flatten()
+    losses = F.cross_entropy(scores, targets, reduction="none")
+    weights = torch.where(targets == 0, background, 1.0) * (targets != IGNORE)
     return _mean((losses * weights).sum(), weights.sum())
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import lightning as L
 import numpy as np
@@ -42,26 +43,23 @@ class PredictionSheets(Callback):
 
     def on_validation_epoch_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         """Decode the examples while averaged weights, if any, are in place."""
-        if trainer.is_global_zero and not trainer.sanity_checking:
-            self._attempt("predictions", lambda: self._decode(module))
+        self._attempt("predictions", self._decode, trainer, module)
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         """Plot; the metrics of this validation are logged by now."""
-        if trainer.is_global_zero and not trainer.sanity_checking:
-            self._attempt("predictions", lambda: self._plot_predictions(trainer))
-            self._attempt("curves", lambda: self._plot_curves(trainer))
+        self._attempt("predictions", self._plot_predictions, trainer)
+        self._attempt("curves", self._plot_curves, trainer)
 
-    def _attempt(self, what: str, work: Callable[[], None]) -> None:
-        if what in self._disabled:
+    def _attempt(self, what: str, work: Callable, trainer: L.Trainer, *others: Any) -> None:
+        if what in self._disabled or not trainer.is_global_zero:
             return
         try:
-            work()
+            work(trainer, *others)
         except Exception as error:  # a plot must never stop the training
             self._disabled.add(what)
             say(f"{what} are no longer plotted: {' '.join(str(error).split())}")
 
-    def _decode(self, module: L.LightningModule) -> None:
-        assert isinstance(module, TrainingModule)
+    def _decode(self, trainer: L.Trainer, module: TrainingModule) -> None:
         chosen = np.linspace(0, len(self._source) - 1, self._count).round().astype(int)
         self._examples = decode_greedily(module, self._source, chosen.tolist())
 
@@ -71,11 +69,9 @@ class PredictionSheets(Callback):
             f"epoch {trainer.current_epoch + 1}, step {trainer.global_step}: "
             f"{correct} of {len(self._examples)} correct"
         )
-        pixels = draw_sheet(self._examples, title)
-        folder = self._folder / "predictions"
-        folder.mkdir(exist_ok=True)
-        file = folder / f"epoch-{trainer.current_epoch + 1:03}.png"
-        self._save(trainer, "validation/predictions", pixels, file)
+        file = self._folder / "predictions" / f"epoch-{trainer.current_epoch + 1:03}.png"
+        file.parent.mkdir(exist_ok=True)
+        self._save(trainer, "validation/predictions", draw_sheet(self._examples, title), file)
 
     def _plot_curves(self, trainer: L.Trainer) -> None:
         (log,) = (logger for logger in trainer.loggers if isinstance(logger, CSVLogger))
@@ -104,28 +100,18 @@ def decode_greedily(
     samples = [source.sample(index, np.random.default_rng(0)) for index in chosen]
     images = [sample.render()[0] for sample in samples]
     order = sorted(range(len(chosen)), key=lambda place: images[place].shape[1])
-    found: dict[int, tuple[str, ...]] = {}
+    vocabulary, examples = module.vocabulary, {}
     for start in range(0, len(order), _BATCH):
         group = order[start : start + _BATCH]
-        longest = max(len(samples[place].tokens) for place in group)
-        predictions = _decode_batch(
-            module, [images[place] for place in group], longest + _EXTRA_TOKENS
+        padded = pad_images([images[place] for place in group])
+        batch, padding = (torch.from_numpy(part).to(module.device) for part in padded)
+        batch = batch.contiguous(memory_format=torch.channels_last)
+        step_model = PyTorchStepModel(module.model, batch, padding)
+        longest = max(len(samples[place].tokens) for place in group) + _EXTRA_TOKENS
+        found = greedy_search(
+            step_model, vocabulary.sos, vocabulary.eos, len(group), max_length=longest
         )
-        found.update(zip(group, predictions, strict=True))
-    return [
-        Example(images[place], tuple(sample.tokens), found[place])
-        for place, sample in enumerate(samples)
-    ]
-
-
-def _decode_batch(
-    module: TrainingModule, images: Sequence[np.ndarray], max_length: int
-) -> list[tuple[str, ...]]:
-    vocabulary = module.vocabulary
-    batch, padding = (torch.from_numpy(part).to(module.device) for part in pad_images(images))
-    batch = batch.contiguous(memory_format=torch.channels_last)
-    step_model = PyTorchStepModel(module.model, batch, padding)
-    found = greedy_search(
-        step_model, vocabulary.sos, vocabulary.eos, len(images), max_length=max_length
-    )
-    return [tuple(vocabulary.decode(one.tokens, skip_special=True)) for one in found]
+        for place, one in zip(group, found, strict=True):
+            prediction = tuple(vocabulary.decode(one.tokens, skip_special=True))
+            examples[place] = Example(images[place], samples[place].tokens, prediction)
+    return [examples[place] for place in range(len(chosen))]
