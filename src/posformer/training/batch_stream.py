@@ -6,15 +6,18 @@ the middle of an epoch gets the batches it would have had, and all processes of 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import cv2
+import lightning as L
 import numpy as np
-from torch.utils.data import IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
 from posformer.data import Sample, Sampler, pack_batches, shard
 from posformer.training.collate import Batch, Collator, RenderedSample
-from posformer.training.training_config import BatchConfig
+from posformer.training.datasets import Examples
+from posformer.training.lightning_module import TrainingModule
+from posformer.training.training_config import BatchConfig, TrainingConfig
 
 
 @dataclass
@@ -50,41 +53,70 @@ class BatchStream(IterableDataset[Batch]):
             sizes = np.array(
                 [(s.height, s.width, len(s.tokens) + 1) for s in samples.values()], np.int64
             )
-            packed = pack_batches(
-                sizes,
-                max_pixels=self.config.max_pixels,
-                max_images=self.config.max_images,
-                max_cells_steps=self.config.max_cells_steps,
-                rng=self._rng(-2, number),
-            )
+            names = ("max_pixels", "max_images", "max_cells_steps")
+            limits = {name: getattr(self.config, name) for name in names}
+            packed = pack_batches(sizes, rng=self._rng(-2, number), **limits)
             for members in self._shard(packed, sizes, number):
                 yield samples, chunk[members]
 
     def _shard(self, packed: list[np.ndarray], sizes: np.ndarray, chunk: int) -> list[np.ndarray]:
         """Return this process's batches; at each step, all processes have about equal work."""
-        packed = sorted(
-            packed, key=lambda members: sizes[members, :2].max(axis=0).prod() * len(members)
-        )
+        packed.sort(key=lambda members: sizes[members, :2].max(axis=0).prod() * len(members))
         mine = shard(packed, self.rank, self.world)
         if self.shuffle:
             mine = [mine[index] for index in self._rng(-5, chunk).permutation(len(mine))]
         return mine
 
     def _render(self, samples: dict[int, Sample], members: np.ndarray) -> Batch:
-        return self.collator(
-            [self._rendered(samples[index], index) for index in members.tolist()],
-            self._rng(-3, int(members[0])),
-        )
+        rendered = [self._rendered(samples[index], index) for index in members.tolist()]
+        return self.collator(rendered, self._rng(-3, int(members[0])))
 
     def _rendered(self, sample: Sample, index: int) -> RenderedSample:
-        image, boxes = sample.render()
-        return RenderedSample(sample.name, sample.tokens, image, boxes, self._reverse(index))
-
-    def _reverse(self, index: int) -> bool | None:
-        if self.directions == "both":
-            return None
-        return self.directions == "one" and bool(self._rng(-4, index).integers(2))
+        reverse = None if self.directions == "both" else False
+        if self.directions == "one":
+            reverse = bool(self._rng(-4, index).integers(2))
+        return RenderedSample(sample.name, sample.tokens, *sample.render(), reverse)
 
     def _rng(self, *key: int) -> np.random.Generator:
         # Seeds must not be negative. Purposes have negative keys, examples the others.
         return np.random.default_rng([self.seed, self.epoch, *(part + 8 for part in key)])
+
+
+class TrainingDataModule(L.LightningDataModule):
+    """Makes the batches of each epoch."""
+
+    def __init__(self, config: TrainingConfig, examples: Examples) -> None:
+        super().__init__()
+        self.config, self.examples = config, examples
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        """Return the batches of the current epoch; those that a resumed run had left."""
+        assert self.trainer is not None
+        module, batch = self.trainer.lightning_module, self.config.batch
+        assert isinstance(module, TrainingModule)
+        place = {"epoch": self.trainer.current_epoch, "start": module.batches_done}
+        collator = self._collator(corruption=batch.corruption)
+        return self._loader(self.examples.train, collator, batch.directions, **place)
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        """Return the validation examples, without augmentation."""
+        collator = self._collator(allow_unknown=True)
+        return self._loader(self.examples.validation, collator, "both", shuffle=False)
+
+    def _collator(self, **options: Any) -> Collator:
+        examples, position = self.examples, self.config.model.position
+        return Collator(examples.vocabulary, position, examples.with_ink, **options)
+
+    def _loader(
+        self, sampler: Sampler, collator: Collator, directions: str, **options: Any
+    ) -> DataLoader[Batch]:
+        assert self.trainer is not None
+        config = self.config.batch
+        if self.config.model.decoder.trained_directions == "forward":
+            directions = "forward"
+        options |= {"rank": self.trainer.global_rank, "world": self.trainer.world_size}
+        stream = BatchStream(
+            sampler, collator, config, self.config.seed, directions=directions, **options
+        )
+        prefetch = 4 if config.workers else None
+        return DataLoader(stream, None, num_workers=config.workers, prefetch_factor=prefetch)

@@ -48,7 +48,7 @@ class LogLines(Callback):
         self._batches += 1
         self._loss += float(outputs["loss"])
         passed = time.monotonic() - self._last
-        if passed < self._seconds or not trainer.is_global_zero:
+        if passed < self._seconds:
             return
         assert isinstance(module, TrainingModule)
         rate = trainer.optimizers[0].param_groups[0]["lr"]
@@ -63,8 +63,6 @@ class LogLines(Callback):
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         """Print the metrics."""
-        if trainer.sanity_checking or not trainer.is_global_zero:
-            return
         metrics = sorted(trainer.callback_metrics.items())
         say(", ".join(f"{name} {value:.3f}" for name, value in metrics if name.startswith("val/")))
 

@@ -83,8 +83,8 @@ def _layout(example: Example) -> _Card:
 def _draw_card(axes: Any, card: _Card, left: float, top: float) -> None:
     mark = _CORRECT if card.example.is_correct else _WRONG
     for across, color in ((_CARD, _PAPER), (_EDGE, mark)):  # below the image
-        edge = Rectangle((left, top), across, card.height, color=color, linewidth=0, zorder=-1)
-        axes.add_patch(edge)
+        area = Rectangle((left, top), across, card.height, color=color, linewidth=0, zorder=-1)
+        axes.add_patch(area)
     left, top = left + _EDGE + _MARGIN, top + _MARGIN
     width, height = card.image_size
     place = {"extent": (left, left + width, top + height, top), "aspect": "auto"}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def open_examples(
         if synthesizer is not None:
             vocabulary = _with_synthetic_tokens(config, vocabulary, synthesizer)
         train = _augmented_ink(config, inks, image, synthesizer)
-        unaugmented: Sampler = _plain_ink(inks, image)
+        unaugmented: Sampler = _ink_sampler(inks, image)
     else:
         # With a vocabulary file, another token is an error in the data, reported with its line.
         allowed = Vocabulary.load(config.vocabulary) if config.vocabulary else None
@@ -92,14 +93,9 @@ def shared_vocabulary(
         vocabulary: Vocabulary to extend.
     """
     # Augmentation adds no tokens, so stages that differ in nothing else are opened once.
-    off = DataConfig(scale_range=None)
-    augmentation = {
-        name: getattr(off, name)
-        for name in ("scale_range", "distortion", "substitution", "subtree_swap")
-    }
-    for data in dict.fromkeys(
-        replace(data, **augmentation, synthesis=float(data.synthesis > 0)) for data in stages
-    ):
+    off = {"scale_range": None, "distortion": 0.0, "substitution": 0.0, "subtree_swap": 0.0}
+    plain = [replace(one, **off, synthesis=float(one.synthesis > 0)) for one in stages]
+    for data in dict.fromkeys(plain):
         vocabulary = open_examples(data, ImageConfig(), vocabulary).vocabulary
     assert vocabulary is not None
     return vocabulary
@@ -109,13 +105,19 @@ def _validation(
     config: DataConfig, image: ImageConfig, known: Iterable[tuple[str, ...]]
 ) -> Sampler:
     """Open the validation split: of the images if they have it, else of the ink."""
+    found = _validation_examples(config)
+    if isinstance(found, ImageDataset):
+        return _image_sampler(found[: config.validation_limit], None, image)
+    texts = set(known)  # leave out expressions that training has
+    inks = [ink for ink in found if ink.tokens not in texts]
+    return _ink_sampler(inks[: config.validation_limit], image)
+
+
+def _validation_examples(config: DataConfig) -> ImageDataset | Sequence[AlignedInk]:
     split = config.validation
     if config.images is not None and split in list_splits(config.images):
-        images = open_images(config.images, split)[: config.validation_limit]
-        return _image_sampler(images, None, image)
-    texts = set(known)  # leave out expressions that training has
-    inks = [ink for ink in load_ink(_named(config.ink, "ink"), split) if ink.tokens not in texts]
-    return _plain_ink(inks[: config.validation_limit], image)
+        return open_images(config.images, split)
+    return load_ink(_named(config.ink, "ink"), split)
 
 
 def _named(path: str | None, name: str) -> str:
@@ -128,17 +130,16 @@ def _image_sampler(
     images: ImageDataset, scale_range: tuple[float, float] | None, size: ImageConfig
 ) -> ImageSampler:
     low, high = scale_range or (1.0, 1.0)
-    return ImageSampler(
-        images,
-        (low * size.scale, high * size.scale),
-        max_pixels=size.max_pixels,
-        crop_margin=size.margin,
-    )
+    scales = low * size.scale, high * size.scale
+    return ImageSampler(images, scales, max_pixels=size.max_pixels, crop_margin=size.margin)
 
 
-def _plain_ink(inks: Sequence[AlignedInk], image: ImageConfig) -> InkSampler:
-    """Return a sampler without augmentation."""
-    return InkSampler(inks, _style(image), scale_range=None, max_pixels=image.max_pixels)
+def _ink_sampler(inks: Sequence[AlignedInk], image: ImageConfig, **augmentation: Any) -> InkSampler:
+    style = RenderStyle(scale=image.scale)
+    if image.margin is not None:
+        style = replace(style, margin=(image.margin, image.margin))
+    options = {"scale_range": None, **augmentation}
+    return InkSampler(inks, style, max_pixels=image.max_pixels, **options)
 
 
 def _augmented_ink(
@@ -152,13 +153,12 @@ def _augmented_ink(
     substitution = SymbolSubstitution.from_inks(
         inks, substitution=config.substitution, subtree_swap=config.subtree_swap, bank=bank
     )
-    main = InkSampler(
+    main = _ink_sampler(
         inks,
-        _style(image),
+        image,
         scale_range=config.scale_range,
         augment=StrokeAugmentation().scaled(config.distortion) if config.distortion else None,
         substitution=substitution if config.substitution or config.subtree_swap else None,
-        max_pixels=image.max_pixels,
     )
     if synthesizer is None:
         return main
@@ -178,14 +178,8 @@ def _synthesizer(
     synthesizer = Synthesizer.from_ink(inks, vocabulary.tokens)
     if config.multiline is not None:
         synthesizer = replace(synthesizer, **vars(config.multiline))
-    return replace(synthesizer, held_out=_validation_texts(config))
-
-
-def _validation_texts(config: DataConfig) -> frozenset[tuple[str, ...]]:
-    split = config.validation
-    if config.images is not None and split in list_splits(config.images):
-        return frozenset(example.tokens for example in open_images(config.images, split))
-    return frozenset(ink.tokens for ink in load_ink(_named(config.ink, "ink"), split))
+    held_out = frozenset(example.tokens for example in _validation_examples(config))
+    return replace(synthesizer, held_out=held_out)
 
 
 def _with_synthetic_tokens(
@@ -206,12 +200,6 @@ def _vocabulary(
         return Vocabulary.load(config.vocabulary)
     found = Vocabulary.from_captions(captions)
     return found if known is None else known.extended(found.tokens)
-
-
-def _style(image: ImageConfig) -> RenderStyle:
-    if image.margin is None:
-        return RenderStyle(scale=image.scale)
-    return RenderStyle(scale=image.scale, margin=(image.margin, image.margin))
 
 
 def _captions(images: str | None, split: str) -> Mapping[str, tuple[str, ...]] | None:

@@ -21,6 +21,8 @@ from posformer.training.collate import IGNORE, Batch
 from posformer.training.losses import all_losses, total_loss
 from posformer.training.training_config import OptimizerConfig, StageConfig, TrainingConfig
 
+_COUNTERS = ("epochs_done", "seen", "batches_done", "spent")  # stored in checkpoints
+
 
 @dataclass(frozen=True)
 class StageStart:
@@ -205,11 +207,8 @@ class TrainingModule(L.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add what resuming needs, and the config and vocabulary that rebuild the model."""
         checkpoint["posformer"] = {
+            **{name: getattr(self, name) for name in _COUNTERS},
             "stage": asdict(self.stage),
-            "epochs_done": self.epochs_done,
-            "seen": self.seen,
-            "batches_done": self.batches_done,
-            "spent": self.spent,
             "config": self.config.to_dict(),
             "tokens": list(self.vocabulary.tokens),
         }
@@ -243,15 +242,12 @@ class TrainingModule(L.LightningModule):
         if self._reset_optimizer:
             checkpoint["optimizer_states"] = []
             return
-        config = self.config.optimizer
-        groups = make_optimizer(self.model, config).param_groups
+        groups = make_optimizer(self.model, self.config.optimizer).param_groups
+        rate = self.config.optimizer.learning_rate
         for state in checkpoint["optimizer_states"]:
             for saved, group in zip(state["param_groups"], groups, strict=True):
-                saved.update(
-                    {**group, "params": saved["params"]},
-                    lr=config.learning_rate * self._rate(),
-                    initial_lr=config.learning_rate,
-                )
+                saved.update({**group, "params": saved["params"]}, initial_lr=rate)
+                saved["lr"] = rate * self._rate()
 
     def _run(self, batch: Batch) -> TrainingOutput:
         return self.model(

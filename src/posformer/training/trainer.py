@@ -19,8 +19,8 @@ from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
 from posformer.models.checkpoint import load_model, read_checkpoint, take_weights
 from posformer.training.allocator import retain_freed_memory
+from posformer.training.batch_stream import TrainingDataModule
 from posformer.training.callbacks import TimeLimitReached, make_callbacks, say
-from posformer.training.datamodule import TrainingDataModule
 from posformer.training.datasets import open_examples, shared_vocabulary
 from posformer.training.feature_cache import cache_features
 from posformer.training.frozen_encoder import FrozenEncoder, freeze_blocks
@@ -121,20 +121,19 @@ class _Run:
             say(f"stage {stage.name} ({number + 1} of {len(self.stages)}): {_length(config)}")
         began = time.monotonic()
         with contextlib.suppress(TimeLimitReached):
-            self._trainer(config, validation).fit(
-                module,
-                TrainingDataModule(config, examples),
-                ckpt_path=self._last,
-                weights_only=True if self._last else None,
-            )
+            data = TrainingDataModule(config, examples)
+            trainer = self._trainer(config, validation)
+            trainer.fit(module, data, ckpt_path=self._last, weights_only=True)
         self._fit_seconds += time.monotonic() - began
         self._last = self._folder / "last.ckpt"
         return module
 
     def _trainer(self, config: TrainingConfig, validation: Sampler) -> L.Trainer:
         folder, count = self._folder, config.progress_images
-        sheets = [PredictionSheets(folder, validation, count)] if count else []
         seconds = 60 * (config.max_minutes or math.inf) - self._fit_seconds
+        callbacks = make_callbacks(config, folder, seconds)
+        if count:  # first: other callbacks remove the averaged weights after validation
+            callbacks.insert(0, PredictionSheets(folder, validation, count))
         return L.Trainer(
             default_root_dir=folder,
             accelerator=config.accelerator,
@@ -148,8 +147,7 @@ class _Run:
             use_distributed_sampler=False,
             num_sanity_val_steps=0,
             logger=[TensorBoardLogger(folder, "", "curves"), CSVLogger(folder, "log")],
-            # Sheets first: the other callbacks remove the averaged weights after validation.
-            callbacks=[*sheets, *make_callbacks(config, folder, seconds)],
+            callbacks=callbacks,
             enable_progress_bar=sys.stderr.isatty(),
             enable_model_summary=False,
             log_every_n_steps=20,
@@ -157,8 +155,7 @@ class _Run:
 
 
 def _load_weights(module: TrainingModule, start: RecognitionModel) -> None:
-    new = take_weights(module.model, start)
-    if new:
+    if new := take_weights(module.model, start):
         parts = sorted({name.rsplit(".", 1)[0] for name in new})
         say(f"randomly initialized: {', '.join(parts[:6])}{' …' if len(parts) > 6 else ''}")
 

@@ -119,12 +119,6 @@ class StageConfig:
     optimizer: dict[str, Any] = field(default_factory=dict)
     loss: dict[str, Any] = field(default_factory=dict)
 
-    def overrides(self) -> dict[str, Any]:
-        """The settings of a config that this stage changes."""
-        values = asdict(self)
-        del values["name"], values["reset_optimizer"]
-        return {name: value for name, value in values.items() if value is not None}
-
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -177,56 +171,53 @@ class TrainingConfig:
             raise ConfigError(f"stages: names are not unique: {', '.join(names)}")
         if wrong := [name for name in names if not name or "." in name]:
             raise ConfigError(f"stages: {wrong[0]!r} is not a name: it is empty or has a dot")
-        return [self._stage(number) for number in range(len(names))]
+        return [self._stage(stage) for stage in self.stages]
 
-    def _stage(self, number: int) -> "TrainingConfig":
-        assert self.stages is not None
-        stage = self.stages[number]
-        if (stage.epochs is None) == (stage.minutes is None):
-            raise ConfigError(f"stages.{stage.name}: set either epochs or minutes")
-        if stage.epochs is not None and stage.epochs < 1:
-            raise ConfigError(f"stages.{stage.name}.epochs: {stage.epochs} is less than 1")
-        common = replace(self, stages=None, minutes=None)
-        values = _merged(common.to_dict(), current_settings(stage.overrides()))
+    def _stage(self, stage: StageConfig) -> "TrainingConfig":
+        changes = {name: value for name, value in asdict(stage).items() if value is not None}
+        del changes["name"], changes["reset_optimizer"]
+        common = replace(self, stages=None, minutes=None).to_dict()
         try:
-            config: TrainingConfig = from_dict(TrainingConfig, values)
+            if ("epochs" in changes) == ("minutes" in changes):
+                raise ConfigError("set either epochs or minutes")
+            config: TrainingConfig = from_dict(
+                TrainingConfig, _merged(common, current_settings(changes))
+            )
         except ConfigError as error:
             raise ConfigError(f"stages.{stage.name}: {error}") from error
-        _check_stage(self, config, stage, is_first=number == 0)
+        if problem := next(self._problems(stage, config), None):
+            raise ConfigError(f"stages.{stage.name}.{problem}")
         return config
 
-
-def _check_stage(
-    common: TrainingConfig, config: TrainingConfig, stage: StageConfig, *, is_first: bool
-) -> None:
-    """Raise a ConfigError if the weights or optimizer state of a stage do not fit the others."""
-    for key, value in _changes(common.model.to_dict(), config.model.to_dict()):
-        if not key.startswith("image.") and not key.endswith("dropout"):
-            raise ConfigError(
-                f"stages.{stage.name}.model.{key}={value}: changes the weights; a stage can only "
-                "change model.image and dropout"
-            )
-    if common.data.vocabulary != config.data.vocabulary:
-        raise ConfigError(f"stages.{stage.name}.data.vocabulary: all stages have the same tokens")
-    old, new = common.optimizer, config.optimizer
-    if (old.averaging is None) != (new.averaging is None):
-        raise ConfigError(
-            f"stages.{stage.name}.optimizer.averaging: all stages average weights or none does"
+    def _problems(self, stage: StageConfig, config: "TrainingConfig") -> Iterator[str]:
+        """Yield how the weights or optimizer state of a stage do not fit the others."""
+        if stage.epochs is not None and stage.epochs < 1:
+            yield f"epochs: {stage.epochs} is less than 1"
+        before, only = (
+            _flat(self.model.to_dict()),
+            "a stage can only change model.image and dropout",
         )
-    if old.kind != new.kind and not (stage.reset_optimizer or is_first):
-        raise ConfigError(f"stages.{stage.name}.optimizer.kind: needs reset_optimizer: true")
+        for key, value in _flat(config.model.to_dict()).items():
+            is_free = key.startswith("image.") or key.endswith("dropout")
+            if not is_free and before.get(key, ...) != value:
+                yield f"model.{key}={value}: changes the weights; {only}"
+        if self.data.vocabulary != config.data.vocabulary:
+            yield "data.vocabulary: all stages have the same tokens"
+        old, new = self.optimizer, config.optimizer
+        if (old.averaging is None) != (new.averaging is None):
+            yield "optimizer.averaging: all stages average weights or none does"
+        is_first = self.stages is not None and stage is self.stages[0]
+        if old.kind != new.kind and not (stage.reset_optimizer or is_first):
+            yield "optimizer.kind: needs reset_optimizer: true"
 
 
-def _changes(
-    old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
-) -> Iterator[tuple[str, Any]]:
-    """Yield dotted keys whose values differ, with the new value."""
-    for key in sorted({*old, *new}):
-        before, after = old.get(key), new.get(key)
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from _changes(before, after, f"{prefix}{key}.")
-        elif before != after:
-            yield prefix + key, after
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings with dotted keys."""
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        is_nested = isinstance(value, Mapping)
+        result |= _flat(value, f"{prefix}{key}.") if is_nested else {prefix + key: value}
+    return result
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> TrainingConfig:
@@ -247,12 +238,10 @@ def load_config(path: Path, overrides: list[str] | None = None) -> TrainingConfi
         config: TrainingConfig = from_dict(TrainingConfig, values)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-    if config.stages:
-        for override in overrides or []:
-            if (key := override.partition("=")[0]) in ("epochs", "minutes"):
-                raise ConfigError(
-                    f"'{override}': {path} has stages; use stages.NAME.{key}=… or stages=null"
-                )
+    for override in (overrides or []) if config.stages else []:
+        if (key := override.partition("=")[0]) in ("epochs", "minutes"):
+            instead = f"use stages.NAME.{key}=… or stages=null"
+            raise ConfigError(f"'{override}': {path} has stages; {instead}")
     return config
 
 
@@ -267,21 +256,16 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: a config must be a mapping of settings")
-    base = values.pop("base", None)
-    if base is None:
+    name = values.pop("base", None)
+    if name is None:
         return values
-    base_values = _read(path.parent / str(base), (*seen, path.resolve()))
-    return _merged(_without_other_decoder(base_values, values), values)
-
-
-def _without_other_decoder(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Drop the base's decoder if another model is named: their settings differ."""
-    old, new = base.get("model"), changes.get("model")
-    if not isinstance(old, dict) or not isinstance(new, dict) or "name" not in new:
-        return base
-    if new["name"] == old.get("name", ModelConfig.name):
-        return base
-    return {**base, "model": {key: value for key, value in old.items() if key != "decoder"}}
+    base = _read(path.parent / str(name), (*seen, path.resolve()))
+    old, new = base.get("model"), values.get("model")
+    if isinstance(old, dict) and isinstance(new, dict):
+        known = old.get("name", ModelConfig.name)
+        if new.get("name", known) != known:  # the decoder of another model has other settings
+            old.pop("decoder", None)
+    return _merged(base, values)
 
 
 def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -301,12 +285,11 @@ def _override(values: dict[str, Any], override: str) -> None:
     if outer[:1] == ["stages"]:
         values, outer = _named_stage(values, key), outer[2:]
     for name in outer:
-        inner = values.setdefault(name, {})
-        if inner is None:
-            inner = values[name] = {}
-        if not isinstance(inner, dict):
+        if values.get(name) is None:
+            values[name] = {}
+        values = values[name]
+        if not isinstance(values, dict):
             raise ConfigError(f"'{key}': '{name}' has no settings below it")
-        values = inner
     try:
         values[last] = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -315,10 +298,9 @@ def _override(values: dict[str, Any], override: str) -> None:
 
 def _named_stage(values: dict[str, Any], key: str) -> dict[str, Any]:
     """Return the settings of the stage that an override such as `stages.NAME.epochs` names."""
-    stages = {stage["name"]: stage for stage in values.get("stages") or []}
+    stages: dict[str, Any] = {stage["name"]: stage for stage in values.get("stages") or []}
     _, name, *rest = key.split(".")
     if name not in stages or not rest:
         names = f"its stages are {', '.join(stages)}" if stages else "it has no stages"
         raise ConfigError(f"'{key}': is no setting of a stage of the config; {names}")
-    found: dict[str, Any] = stages[name]
-    return found
+    return stages[name]
