@@ -67,10 +67,8 @@ class Collator:
         images, padding = _padded([sample.image for sample in samples])
         encoded = [self._encode(sample.tokens) for sample in samples]
         lengths = np.array([len(ids) for ids in encoded])
-        layout = _Layout(
-            [(1, -1) if one.reverse is None else (-1 if one.reverse else 1,) for one in samples],
-            steps=1 + max(lengths),
-        )
+        orders = {None: (1, -1), False: (1,), True: (-1,)}
+        layout = _Layout([orders[sample.reverse] for sample in samples], 1 + max(lengths))
         sos, eos = self.vocabulary.sos, self.vocabulary.eos
         is_forward = np.array(layout.directions) == 1
         starts, ends = np.where(is_forward, sos, eos), np.where(is_forward, eos, sos)
@@ -93,9 +91,8 @@ class Collator:
 
     @cached_property
     def _symbol_ids(self) -> np.ndarray:
-        vocabulary = self.vocabulary
-        symbols = [token for token in vocabulary.tokens if not is_structure(token)]
-        return np.array([vocabulary.index(token) for token in symbols])
+        symbols = [token for token in self.vocabulary.tokens if not is_structure(token)]
+        return np.array(self.vocabulary.encode(symbols))
 
     def _encode(self, tokens: Sequence[str]) -> np.ndarray:
         vocabulary, pad = self.vocabulary, self.vocabulary.pad

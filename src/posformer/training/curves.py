@@ -39,11 +39,13 @@ def read_curves(log: Path) -> Curves:
             first = min(step for step, _ in new)
             records = [record for record in records if record[0] < first] + new
             starts = [start for start in starts if start < first] + [first]
-    points: dict[str, list[tuple[int, float]]] = {}
-    for step, record in sorted(records, key=lambda record: record[0]):
-        for name, value in record.items():
-            points.setdefault(name, []).append((step, value))
-    return Curves({name: _arrays(given) for name, given in points.items()}, tuple(starts[1:]))
+    records.sort(key=lambda record: record[0])
+    values = {}
+    for name in {name for _, record in records for name in record}:
+        known = [(step, record[name]) for step, record in records if name in record]
+        steps, numbers = zip(*known, strict=True)
+        values[name] = np.array(steps, np.int64), np.array(numbers, np.float64)
+    return Curves(values, tuple(starts[1:]))
 
 
 def _version(file: Path) -> int:
@@ -66,11 +68,6 @@ def _number(text: object) -> float:
         return float(str(text))
     except ValueError:
         return math.nan
-
-
-def _arrays(points: list[tuple[int, float]]) -> tuple[np.ndarray, np.ndarray]:
-    steps, values = zip(*points, strict=True)
-    return np.array(steps, np.int64), np.array(values, np.float64)
 
 
 def draw_curves(curves: Curves, title: str = "") -> np.ndarray:
@@ -122,8 +119,7 @@ def _plot(axes: Any, curves: Curves, title: str, names: Mapping[str, str]) -> No
 def _smooth(values: np.ndarray) -> np.ndarray:
     """Return a moving average whose window narrows towards both ends."""
     half = max(1, round(len(values) * _SMOOTHING))
-    sums = np.concatenate(([0.0], np.cumsum(values)))
-    places = np.arange(len(values))
+    sums, places = np.cumsum([0.0, *values]), np.arange(len(values))
     reach = np.minimum(half, np.minimum(places, places[::-1]))
     low, high = places - reach, places + reach + 1
     return np.asarray((sums[high] - sums[low]) / (high - low))

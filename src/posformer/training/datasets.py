@@ -79,7 +79,7 @@ def open_examples(
         vocabulary = _vocabulary(config, captions, vocabulary)
         train = _image_sampler(images[: config.limit], config.scale_range, image)
         unaugmented = _image_sampler(images[: config.limit], None, image)
-    validation = _validation(config, image, captions)
+    validation = _validation(config, image, set(captions))
     return Examples(train, unaugmented, validation, vocabulary, config.source == "ink")
 
 
@@ -101,19 +101,17 @@ def shared_vocabulary(
     return vocabulary
 
 
-def _validation(
-    config: DataConfig, image: ImageConfig, known: Iterable[tuple[str, ...]]
-) -> Sampler:
-    """Open the validation split: of the images if they have it, else of the ink."""
+def _validation(config: DataConfig, image: ImageConfig, known: set[tuple[str, ...]]) -> Sampler:
+    """Return the validation examples, without ink of expressions that training has."""
     found = _validation_examples(config)
     if isinstance(found, ImageDataset):
         return _image_sampler(found[: config.validation_limit], None, image)
-    texts = set(known)  # leave out expressions that training has
-    inks = [ink for ink in found if ink.tokens not in texts]
+    inks = [ink for ink in found if ink.tokens not in known]
     return _ink_sampler(inks[: config.validation_limit], image)
 
 
 def _validation_examples(config: DataConfig) -> ImageDataset | Sequence[AlignedInk]:
+    """Open the validation split: of the images if they have it, else of the ink."""
     split = config.validation
     if config.images is not None and split in list_splits(config.images):
         return open_images(config.images, split)

@@ -102,8 +102,7 @@ class TrainingModule(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the loss; dropout depends on (seed, epoch, step), so a resumed run repeats it."""
         torch.manual_seed(hash((self.config.seed, self.current_epoch, batch_idx, self.global_rank)))
-        output = self._run(batch)
-        parts = all_losses(output, batch, self.config.loss)
+        parts = all_losses(self._run(batch), batch, self.config.loss)
         loss = total_loss(parts, self.config.loss, self.progress)
         if not math.isfinite(loss.item()):
             raise ConfigError(
@@ -190,8 +189,7 @@ class TrainingModule(L.LightningModule):
 
     def _rate(self) -> float:
         """Return the present learning rate as a factor of the highest one."""
-        config = self.config.optimizer
-        now = self.progress
+        config, now = self.config.optimizer, self.progress
         if now < config.warmup and config.decay != "plateau":
             return max(now / config.warmup, 0.01)
         if config.decay != "cosine":
@@ -250,13 +248,9 @@ class TrainingModule(L.LightningModule):
                 saved["lr"] = rate * self._rate()
 
     def _run(self, batch: Batch) -> TrainingOutput:
-        return self.model(
-            batch.images.contiguous(memory_format=torch.channels_last),
-            batch.padding,
-            batch.input_ids,
-            batch.position_identifiers,
-            batch.target_ids,
-        )
+        images = batch.images.contiguous(memory_format=torch.channels_last)
+        steps = batch.input_ids, batch.position_identifiers, batch.target_ids
+        return self.model(images, batch.padding, *steps)
 
 
 def _cpu_seconds() -> float:

@@ -8,7 +8,6 @@ import lightning as L
 import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from PIL import Image
 
 from posformer.data import Sampler
@@ -26,6 +25,8 @@ _EXTRA_TOKENS = 5  # a prediction is cut off this many tokens after the ground t
 
 class PredictionSheets(Callback):
     """Write `predictions/epoch-N.png` and `curves.png`, and log both to TensorBoard.
+
+    The loggers of the trainer are TensorBoard and CSV, in this order.
 
     The callback uses no random numbers and has no state in checkpoints: training is the same with
     and without it. An error is printed once and does not stop the training.
@@ -74,16 +75,15 @@ class PredictionSheets(Callback):
         self._save(trainer, "validation/predictions", draw_sheet(self._examples, title), file)
 
     def _plot_curves(self, trainer: L.Trainer) -> None:
-        (log,) = (logger for logger in trainer.loggers if isinstance(logger, CSVLogger))
+        _, log = trainer.loggers
         log.save()  # flush buffered records
         pixels = draw_curves(read_curves(Path(log.root_dir)), self._folder.name)
         self._save(trainer, "curves", pixels, self._folder / "curves.png")
 
     def _save(self, trainer: L.Trainer, name: str, pixels: np.ndarray, file: Path) -> None:
         Image.fromarray(pixels).save(file)
-        for logger in trainer.loggers:
-            if isinstance(logger, TensorBoardLogger):
-                logger.experiment.add_image(name, pixels, trainer.global_step, dataformats="HWC")
+        board, _ = trainer.loggers
+        board.experiment.add_image(name, pixels, trainer.global_step, dataformats="HWC")
 
 
 @torch.inference_mode()

@@ -15,7 +15,6 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from posformer.data import Sampler
 from posformer.errors import ConfigError
-from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
 from posformer.models.checkpoint import load_model, read_checkpoint, take_weights
 from posformer.training.allocator import retain_freed_memory
@@ -95,7 +94,7 @@ class _Run:
         self.stages = config.split_stages()
         if self._encoder:
             self.stages = [self._encoder.adapt_config(stage) for stage in self.stages]
-        self._vocabulary: Vocabulary | None = start.vocabulary if start is not None else None
+        self._vocabulary = start.vocabulary if start is not None else None
         if len(self.stages) > 1:
             data = [stage.data for stage in self.stages]
             self._vocabulary = shared_vocabulary(data, self._vocabulary)
@@ -114,8 +113,8 @@ class _Run:
         if self._encoder is not None:
             self._encoder.copy_to(module.model)
             examples = cache_features(config, examples, self._encoder)
-        self._folder.mkdir(parents=True, exist_ok=True)
         settings = yaml.safe_dump(self._config.to_dict(), sort_keys=False)
+        self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / "config.yaml").write_text(settings)
         if stage is not None:
             say(f"stage {stage.name} ({number + 1} of {len(self.stages)}): {_length(config)}")
