@@ -96,27 +96,23 @@ class TrainingDataModule(L.LightningDataModule):
         assert isinstance(module, TrainingModule)
         place = {"epoch": self.trainer.current_epoch, "start": module.batches_done}
         collator = self._collator(corruption=batch.corruption)
-        return self._loader(self.examples.train, collator, batch.directions, **place)
+        return self._loader(self.examples.train, collator, directions=batch.directions, **place)
 
     def val_dataloader(self) -> DataLoader[Batch]:
         """Return the validation examples, without augmentation."""
         collator = self._collator(allow_unknown=True)
-        return self._loader(self.examples.validation, collator, "both", shuffle=False)
+        return self._loader(self.examples.validation, collator, shuffle=False)
 
     def _collator(self, **options: Any) -> Collator:
         examples, position = self.examples, self.config.model.position
         return Collator(examples.vocabulary, position, examples.with_ink, **options)
 
-    def _loader(
-        self, sampler: Sampler, collator: Collator, directions: str, **options: Any
-    ) -> DataLoader[Batch]:
+    def _loader(self, sampler: Sampler, collator: Collator, **options: Any) -> DataLoader[Batch]:
         assert self.trainer is not None
         config = self.config.batch
         if self.config.model.decoder.trained_directions == "forward":
-            directions = "forward"
+            options["directions"] = "forward"
         options |= {"rank": self.trainer.global_rank, "world": self.trainer.world_size}
-        stream = BatchStream(
-            sampler, collator, config, self.config.seed, directions=directions, **options
-        )
+        stream = BatchStream(sampler, collator, config, self.config.seed, **options)
         prefetch = 4 if config.workers else None
         return DataLoader(stream, None, num_workers=config.workers, prefetch_factor=prefetch)

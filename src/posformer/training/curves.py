@@ -34,7 +34,10 @@ def read_curves(log: Path) -> Curves:
     """
     records: list[tuple[int, dict[str, float]]] = []
     starts: list[int] = []
-    for file in sorted(log.glob("version_*/metrics.csv"), key=_version):
+    for file in sorted(
+        log.glob("version_*/metrics.csv"),
+        key=lambda file: (len(file.parent.name), file.parent.name),
+    ):
         if new := list(_records(file)):
             first = min(step for step, _ in new)
             records = [record for record in records if record[0] < first] + new
@@ -46,11 +49,6 @@ def read_curves(log: Path) -> Curves:
         steps, numbers = zip(*known, strict=True)
         values[name] = np.array(steps, np.int64), np.array(numbers, np.float64)
     return Curves(values, tuple(starts[1:]))
-
-
-def _version(file: Path) -> int:
-    number = file.parent.name.rpartition("_")[2]
-    return int(number) if number.isdigit() else -1
 
 
 def _records(file: Path) -> Iterable[tuple[int, dict[str, float]]]:

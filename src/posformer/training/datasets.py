@@ -93,7 +93,7 @@ def shared_vocabulary(
         vocabulary: Vocabulary to extend.
     """
     # Augmentation adds no tokens, so stages that differ in nothing else are opened once.
-    off = {"scale_range": None, "distortion": 0.0, "substitution": 0.0, "subtree_swap": 0.0}
+    off: Any = {"scale_range": None, "distortion": 0.0, "substitution": 0.0, "subtree_swap": 0.0}
     plain = [replace(one, **off, synthesis=float(one.synthesis > 0)) for one in stages]
     for data in dict.fromkeys(plain):
         vocabulary = open_examples(data, ImageConfig(), vocabulary).vocabulary

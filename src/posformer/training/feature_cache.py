@@ -89,7 +89,14 @@ def cache_features(config: TrainingConfig, examples: Examples, encoder: FrozenEn
         settings = {key: value for key, value in asdict(data).items() if key not in ignored}
         key = [_FORMAT, encoder.digest, settings, _file_states(data), seed]
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
-        return _open_store(folder / f"features-{name}-{digest}", sampler, encoder, seed)
+        path = folder / f"features-{name}-{digest}"
+        try:
+            return _read_store(path)
+        except (OSError, ValueError, LookupError, TypeError):
+            shutil.rmtree(path, ignore_errors=True)  # missing or damaged
+        with atomic_folder(path, replace=False) as fresh:
+            _write_store(fresh, sampler, encoder, seed)
+        return _read_store(path)
 
     versions = [store("train", examples.unaugmented, _AUGMENTATION | _VALIDATION)]
     for seed in range(1, config.frozen.variants + 1):
@@ -103,18 +110,6 @@ def cache_features(config: TrainingConfig, examples: Examples, encoder: FrozenEn
     )
 
 
-def _open_store(
-    folder: Path, sampler: Sampler, encoder: FrozenEncoder, seed: int
-) -> list[FeatureSample]:
-    try:
-        return _read_store(folder)
-    except (OSError, ValueError):
-        shutil.rmtree(folder, ignore_errors=True)  # missing or damaged
-    with atomic_folder(folder, replace=False) as fresh:
-        _write_store(fresh, sampler, encoder, seed)
-    return _read_store(folder)
-
-
 def _read_store(folder: Path) -> list[FeatureSample]:
     """Return the samples of a folder: features are in one file, the rest in another.
 
@@ -122,9 +117,11 @@ def _read_store(folder: Path) -> list[FeatureSample]:
         ValueError: If the files do not fit each other; or an error of reading files.
     """
     file, samples = folder / _FEATURES, []
-    for *plain, tokens, shape, boxes in json.loads((folder / _SAMPLES).read_text(encoding="utf-8")):
-        boxes = None if boxes is None else np.array(boxes, np.float32)
-        samples.append(FeatureSample(file, *plain, tuple(tokens), tuple(shape), boxes))
+    for record in json.loads((folder / _SAMPLES).read_text(encoding="utf-8")):
+        record["tokens"], record["shape"] = tuple(record["tokens"]), tuple(record["shape"])
+        if record["boxes"] is not None:
+            record["boxes"] = np.array(record["boxes"], np.float32)
+        samples.append(FeatureSample(file, **record))
     numbers = sum(math.prod(sample.shape) for sample in samples)
     if file.stat().st_size != numbers * np.dtype(np.float16).itemsize:
         raise ValueError(f"{file}: the size does not fit {_SAMPLES}")
@@ -133,7 +130,7 @@ def _read_store(folder: Path) -> list[FeatureSample]:
 
 def _write_store(folder: Path, sampler: Sampler, encoder: FrozenEncoder, seed: int) -> None:
     count = len(sampler)
-    records: dict[int, tuple[Any, ...]] = {}
+    records: dict[int, dict[str, Any]] = {}
     console, label = Console(stderr=True), f"Encoding {count} images"
     starts = range(0, count, _CHUNK)
     with (folder / _FEATURES).open("wb") as file:
@@ -142,8 +139,10 @@ def _write_store(folder: Path, sampler: Sampler, encoder: FrozenEncoder, seed: i
             samples = [sampler.sample(i, np.random.default_rng([seed, i])) for i in chunk]
             for index, features, boxes in _encode(samples, encoder):
                 one, places = samples[index], None if boxes is None else boxes.tolist()
-                plain = file.tell(), one.name, int(one.height), int(one.width)
-                records[first + index] = *plain, one.tokens, features.shape, places
+                size = {"height": int(one.height), "width": int(one.width)}
+                text = {"name": one.name, "tokens": one.tokens, "boxes": places}
+                place = {"start": file.tell(), "shape": features.shape}
+                records[first + index] = text | size | place
                 file.write(features.tobytes())
     ordered = [records[index] for index in range(count)]
     (folder / _SAMPLES).write_text(json.dumps(ordered), encoding="utf-8")

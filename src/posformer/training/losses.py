@@ -31,7 +31,6 @@ def total_loss(parts: dict[str, Tensor], config: LossConfig, epoch: float = 0.0)
     """Return the weighted sum; the weights of the ink losses depend on the epoch."""
     ink_weight = 1.0 if config.fade is None else max(0.0, 1.0 - epoch / config.fade)
     weights = {
-        "recognition": 1.0,
         "level": config.level,
         "relative": config.relative,
         "symbol_map": config.symbol_map * ink_weight,

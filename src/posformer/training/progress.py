@@ -26,7 +26,7 @@ _EXTRA_TOKENS = 5  # a prediction is cut off this many tokens after the ground t
 class PredictionSheets(Callback):
     """Write `predictions/epoch-N.png` and `curves.png`, and log both to TensorBoard.
 
-    The loggers of the trainer are TensorBoard and CSV, in this order.
+    The first logger of the trainer must be TensorBoard; a CSV logger must write to `log`.
 
     The callback uses no random numbers and has no state in checkpoints: training is the same with
     and without it. An error is printed once and does not stop the training.
@@ -75,14 +75,14 @@ class PredictionSheets(Callback):
         self._save(trainer, "validation/predictions", draw_sheet(self._examples, title), file)
 
     def _plot_curves(self, trainer: L.Trainer) -> None:
-        _, log = trainer.loggers
-        log.save()  # flush buffered records
-        pixels = draw_curves(read_curves(Path(log.root_dir)), self._folder.name)
+        for logger in trainer.loggers:
+            logger.save()  # flush buffered records
+        pixels = draw_curves(read_curves(self._folder / "log"), self._folder.name)
         self._save(trainer, "curves", pixels, self._folder / "curves.png")
 
     def _save(self, trainer: L.Trainer, name: str, pixels: np.ndarray, file: Path) -> None:
         Image.fromarray(pixels).save(file)
-        board, _ = trainer.loggers
+        board: Any = trainer.loggers[0]
         board.experiment.add_image(name, pixels, trainer.global_step, dataformats="HWC")
 
 

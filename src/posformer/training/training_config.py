@@ -177,12 +177,11 @@ class TrainingConfig:
         changes = {name: value for name, value in asdict(stage).items() if value is not None}
         del changes["name"], changes["reset_optimizer"]
         common = replace(self, stages=None, minutes=None).to_dict()
+        values = _merged(common, current_settings(changes))
         try:
             if ("epochs" in changes) == ("minutes" in changes):
                 raise ConfigError("set either epochs or minutes")
-            config: TrainingConfig = from_dict(
-                TrainingConfig, _merged(common, current_settings(changes))
-            )
+            config: TrainingConfig = from_dict(TrainingConfig, values)
         except ConfigError as error:
             raise ConfigError(f"stages.{stage.name}: {error}") from error
         if problem := next(self._problems(stage, config), None):
