@@ -89,13 +89,11 @@ class InterruptAfterBatch(Callback):
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         """Start the clock and install the signal handlers; only the main thread can."""
         self._end = time.monotonic() + self._seconds
-        signals = [signal.SIGINT]
-        if "SLURM_JOB_ID" not in os.environ:  # Slurm sends SIGTERM before it requeues a job
-            signals.append(signal.SIGTERM)
+        # Slurm sends SIGTERM before it requeues a job.
+        is_slurm, both = "SLURM_JOB_ID" in os.environ, (signal.SIGINT, signal.SIGTERM)
         if threading.current_thread() is threading.main_thread():
-            self._former_handlers = {
-                number: signal.signal(number, self._interrupt) for number in signals
-            }
+            for number in both[:1] if is_slurm else both:
+                self._former_handlers[number] = signal.signal(number, self._interrupt)
 
     def teardown(self, *_: Any, **__: Any) -> None:
         """Restore the former signal handlers."""

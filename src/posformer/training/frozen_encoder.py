@@ -55,9 +55,8 @@ def dense_net(model: nn.Module) -> DenseNet:
     """Return the convolutional network of a recognizer."""
     found = [part for part in model.modules() if isinstance(part, DenseNet)]
     if len(found) != 1:
-        raise ConfigError(
-            f"{type(model).__name__}: has {len(found)} encoders; freezing needs exactly one"
-        )
+        name = type(model).__name__
+        raise ConfigError(f"{name}: has {len(found)} encoders; freezing needs exactly one")
     return found[0]
 
 
@@ -70,10 +69,9 @@ def freeze_blocks(model: nn.Module, blocks: int) -> None:
     if not blocks:
         return
     net = dense_net(model)
-    if not 0 < blocks <= len(net.blocks):
-        raise ConfigError(
-            f"optimizer.frozen_blocks: {blocks}, but the encoder has {len(net.blocks)} blocks"
-        )
+    count = len(net.blocks)
+    if not 0 < blocks <= count:
+        raise ConfigError(f"optimizer.frozen_blocks: {blocks}, but the encoder has {count} blocks")
     for part in (net.stem, net.stem_norm, *net.blocks[:blocks], *net.transitions[:blocks]):
         part.requires_grad_(False)
 

@@ -177,9 +177,8 @@ class TrainingModule(L.LightningModule):
         config = self.config.optimizer
         optimizer = make_optimizer(self.model, config)
         if config.decay == "plateau":
-            plateau = ReduceLROnPlateau(
-                optimizer, "max", config.plateau_factor, config.plateau_patience
-            )
+            options = config.plateau_factor, config.plateau_patience
+            plateau = ReduceLROnPlateau(optimizer, "max", *options)
             frequency = self.config.validate_every
             schedule = {"scheduler": plateau, "monitor": "val/exprate", "frequency": frequency}
         else:
