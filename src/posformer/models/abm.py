@@ -18,8 +18,6 @@ from posformer.models.encoder import Features
 from posformer.models.model_config import ModelConfig, MutualDecoderConfig, RecurrentDecoderConfig
 from posformer.models.recurrent import RecurrentDecoder
 
-__all__ = ["Abm", "mutual_loss"]
-
 
 class Abm(Dwap):
     """ABM, with the additional loss `mutual`."""

@@ -14,8 +14,6 @@ from torch import Tensor, nn
 
 from posformer.models.model_config import RefinementConfig
 
-__all__ = ["AttentionRefinement", "Coverage", "ImplicitAttentionCorrection", "MaskedBatchNorm"]
-
 
 class Coverage(NamedTuple):
     """Coverage of one layer, passed from step to step."""

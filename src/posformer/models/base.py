@@ -17,8 +17,6 @@ from posformer.models.model_config import ModelConfig
 from posformer.models.position_head import PositionLogits
 from posformer.models.pytree import Pytree
 
-__all__ = ["LayerAttention", "RecognitionModel", "StepOutput", "SummedLoss", "TrainingOutput"]
-
 _Model = TypeVar("_Model", bound="RecognitionModel")
 
 # `weights`, `raw_weights` and `refinement` of one decoder layer, as in

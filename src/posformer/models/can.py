@@ -18,8 +18,6 @@ from posformer.models.encoder import Features
 from posformer.models.model_config import CountingDecoderConfig, ModelConfig, RecurrentDecoderConfig
 from posformer.models.recurrent import RecurrentMemory, mean_inside
 
-__all__ = ["Can", "ChannelAttention", "Counting", "CountingBranch"]
-
 _RARE = -5.0  # initial score of a symbol in a cell: most cells do not show it
 
 

@@ -19,8 +19,6 @@ from posformer.models.model_config import ModelConfig
 from posformer.models.model_folder import WEIGHTS, ModelFolder, open_folder, write_folder
 from posformer.models.registry import create_model
 
-__all__ = ["load_model", "read_checkpoint", "save_model", "save_weights", "take_weights"]
-
 
 def load_model(path: Path) -> RecognitionModel:
     """Load a model folder or a training checkpoint; the model is in evaluation mode."""

@@ -17,8 +17,6 @@ from posformer.models.encoder import Features
 from posformer.models.model_config import DecoderConfig
 from posformer.models.positional_encoding import token_positions
 
-__all__ = ["Decoder", "DecoderOutput", "DecoderStack", "ImageMemory", "LayerCache"]
-
 
 class ImageMemory(NamedTuple):
     """Keys and values of the images for every layer."""

@@ -22,8 +22,6 @@ from posformer.models.recurrent import (
     RecurrentStack,
 )
 
-__all__ = ["Dwap"]
-
 
 class Dwap(RecognitionModel):
     """DWAP; decodes from left to right."""

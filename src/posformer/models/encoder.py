@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from posformer.models.model_config import EncoderConfig
 from posformer.models.positional_encoding import cell_positions
 
-__all__ = ["DenseNet", "Encoder", "Features", "MapEncoder"]
-
 
 class Features(NamedTuple):
     """Output of an encoder."""

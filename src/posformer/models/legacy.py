@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["current_checkpoint", "current_key", "current_model_settings", "current_settings"]
-
 # Dotted keys of a training config. Settings of a model folder are those below `model`.
 _RENAMED = {
     "model.picture": "model.image",

@@ -10,21 +10,6 @@ from posformer.errors import ConfigError
 from posformer.latex import is_structure
 from posformer.models.legacy import current_model_settings
 
-__all__ = [
-    "STRIDE",
-    "CountingDecoderConfig",
-    "DecoderConfig",
-    "EncoderConfig",
-    "ImageConfig",
-    "ModelConfig",
-    "MutualDecoderConfig",
-    "OwnDecoderConfig",
-    "PositionConfig",
-    "RecurrentDecoderConfig",
-    "RefinementConfig",
-    "from_dict",
-]
-
 STRIDE = 16  # pixels per cell of the feature map, in both directions
 
 Directions = Literal["both", "forward"]  # left to right only, or right to left as well

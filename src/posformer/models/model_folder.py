@@ -20,18 +20,6 @@ from posformer.errors import ConfigError, LatexError, ModelError
 from posformer.latex import Vocabulary
 from posformer.models.model_config import ModelConfig
 
-__all__ = [
-    "CARD",
-    "DECODER",
-    "ENCODER",
-    "FORMAT",
-    "VOCABULARY",
-    "WEIGHTS",
-    "ModelFolder",
-    "open_folder",
-    "write_folder",
-]
-
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 VOCABULARY = "vocabulary.txt"
 WEIGHTS = "model.safetensors"

@@ -36,8 +36,6 @@ from posformer.models.model_config import STRIDE
 from posformer.models.model_folder import DECODER, ENCODER
 from posformer.models.pytree import Pytree, map_tensors, named_tensors, tensors
 
-__all__ = ["export_onnx"]
-
 _OPSET, _IR_VERSION = 18, 8  # later versions would exclude older releases of ONNX Runtime
 _TYPES = {"F32": TensorProto.FLOAT, "F16": TensorProto.FLOAT16}
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from posformer.models.model_config import STRIDE
 
-__all__ = ["pad_images"]
-
 
 def pad_images(
     images: Sequence[np.ndarray], whole_cells: bool = True

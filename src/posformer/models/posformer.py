@@ -14,8 +14,6 @@ from posformer.models.encoder import Encoder, Features
 from posformer.models.model_config import DecoderConfig, ModelConfig, RefinementConfig
 from posformer.models.position_head import PositionHead, PositionLogits
 
-__all__ = ["PosFormer"]
-
 
 class PosFormer(RecognitionModel):
     """DenseNet encoder and Transformer decoder with attention refinement."""

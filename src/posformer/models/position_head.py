@@ -6,8 +6,6 @@ from torch import Tensor, nn
 
 from posformer.models.model_config import PositionConfig
 
-__all__ = ["LETTERS", "PositionHead", "PositionLogits"]
-
 LETTERS = ("<pad>", "<sos>", "<eos>", "M", "L", "R")  # letters of position identifiers, by index
 
 

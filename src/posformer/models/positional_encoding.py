@@ -6,8 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["cell_positions", "token_positions"]
-
 _TEMPERATURE = 10000.0
 
 

@@ -26,8 +26,6 @@ from posformer.models.model_config import (
 )
 from posformer.models.posformer import PosFormer
 
-__all__ = ["load_public_checkpoint"]
-
 
 class _StandIn:
     """Replaces objects of classes that are not loaded; accepts anything, does nothing."""

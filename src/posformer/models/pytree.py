@@ -8,8 +8,6 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["Pytree", "map_tensors", "named_tensors", "tensors"]
-
 Pytree = Any
 
 

@@ -14,16 +14,6 @@ from posformer.models.encoder import Features
 from posformer.models.model_config import RecurrentDecoderConfig
 from posformer.models.positional_encoding import cell_positions
 
-__all__ = [
-    "CoverageAttention",
-    "RecurrentCache",
-    "RecurrentDecoder",
-    "RecurrentMemory",
-    "RecurrentOutput",
-    "RecurrentStack",
-    "mean_inside",
-]
-
 
 class RecurrentMemory(NamedTuple):
     """Projections of the images that every step uses."""

@@ -22,8 +22,6 @@ from posformer.models.model_config import (
 if TYPE_CHECKING:
     from posformer.models.base import RecognitionModel  # imports PyTorch
 
-__all__ = ["MODELS", "create_model", "model_class"]
-
 # Class and decoder config by name.
 MODELS: dict[str, tuple[str, type[AnyDecoderConfig]]] = {
     "posformer": ("posformer.models.posformer:PosFormer", DecoderConfig),

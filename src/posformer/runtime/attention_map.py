@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["AttentionMap"]
-
 
 @dataclass(frozen=True)
 class AttentionMap:

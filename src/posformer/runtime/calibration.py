@@ -15,16 +15,6 @@ from posformer.models.model_config import from_dict
 from posformer.models.model_folder import VOCABULARY, ModelFolder, open_folder, write_folder
 from posformer.search import Hypothesis
 
-__all__ = [
-    "Calibration",
-    "Reliability",
-    "confidences",
-    "cross_validate",
-    "fit_calibration",
-    "measure_reliability",
-    "save_calibration",
-]
-
 _MIN_PROBABILITY = 1e-6  # no result is impossible or certain
 
 

@@ -14,8 +14,6 @@ from posformer.runtime.engine import Runtime
 from posformer.search import DecodingOptions, Hypothesis, search
 from posformer.search.decoding_options import SCALE_FACTORS
 
-__all__ = ["decode_images", "length_limit"]
-
 _MAX_BATCH_PIXELS = 400_000  # of images that are encoded and decoded together, padding included
 _MAX_BATCH_BEAMS = 16  # more beams per step cost more through padding than they save
 

@@ -14,15 +14,6 @@ from posformer.models.model_folder import DECODER, ENCODER, open_folder
 from posformer.runtime.attention_map import AttentionMap
 from posformer.search import StepModel
 
-__all__ = [
-    "DEFAULT_MODEL",
-    "Attentive",
-    "Engine",
-    "Runtime",
-    "load_runtime",
-    "model_path",
-]
-
 DEFAULT_MODEL = Path(__file__).parents[1] / "weights" / "default"
 
 Engine = Literal["auto", "onnx", "pytorch"]

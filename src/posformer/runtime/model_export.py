@@ -20,15 +20,6 @@ from posformer.runtime.onnx_runtime import OnnxRuntime
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
 from posformer.search import StepModel
 
-__all__ = [
-    "TOLERANCE",
-    "at_scale",
-    "export_model",
-    "known_of",
-    "largest_difference",
-    "load_vocabulary",
-]
-
 TOLERANCE = 1e-3  # of log-probabilities, between ONNX Runtime and PyTorch
 
 _SIZES = ((16, 16), (75, 230), (40, 96), (112, 33))  # of the test images

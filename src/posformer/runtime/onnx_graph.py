@@ -7,8 +7,6 @@ import onnxruntime as ort
 
 from posformer.models.model_config import STRIDE
 
-__all__ = ["Arrays", "Graph", "Values", "open_graphs"]
-
 Arrays = dict[str, np.ndarray]
 Values = dict[str, ort.OrtValue]
 

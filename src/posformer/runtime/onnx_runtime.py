@@ -21,8 +21,6 @@ from posformer.models.padding import pad_images
 from posformer.runtime.attention_map import AttentionMap
 from posformer.runtime.onnx_graph import Arrays, Graph, Values, open_graphs
 
-__all__ = ["OnnxRuntime", "OnnxStepModel", "State"]
-
 _MAX_CELLS = 100_000  # batch · beams · steps · cells per decoder call
 _SILENT = 4  # log level of ONNX Runtime: errors are raised, not printed
 

@@ -17,8 +17,6 @@ from posformer.models.padding import pad_images
 from posformer.models.pytree import Pytree, map_tensors, tensors
 from posformer.runtime.attention_map import AttentionMap
 
-__all__ = ["PyTorchRuntime", "PyTorchStepModel", "State"]
-
 
 class State(NamedTuple):
     """Position of a set of hypotheses."""

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from posformer.search.decoding_options import DecodingOptions
 from posformer.search.step_model import State, StepModel
 
-__all__ = ["Direction", "FinishedHypothesis", "beam_search"]
-
 _Floats = NDArray[np.float64]
 _Integers = NDArray[np.int64]
 

@@ -11,8 +11,6 @@ from posformer.search.decoding_options import DecodingOptions, Hypothesis
 from posformer.search.greedy import greedy_search
 from posformer.search.step_model import State, StepModel
 
-__all__ = ["search"]
-
 _Tokens = tuple[int, ...]
 # For each sequence its scores, float64 (scales, 2 directions), NaN where unknown.
 _Scores = dict[_Tokens, NDArray[np.float64]]

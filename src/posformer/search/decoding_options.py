@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 from posformer.errors import ConfigError
 
-__all__ = ["SCALE_FACTORS", "DecodingOptions", "Directions", "Hypothesis"]
-
 Directions = Literal["both", "forward"]
 
 SCALE_FACTORS = (1.0, 1.1, 0.9)  # image sizes of multi-scale decoding, in the order of use

@@ -5,8 +5,6 @@ import numpy as np
 from posformer.search.decoding_options import Hypothesis
 from posformer.search.step_model import State, StepModel
 
-__all__ = ["greedy_search"]
-
 
 def greedy_search(
     model: StepModel[State],

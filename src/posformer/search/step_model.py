@@ -5,8 +5,6 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["State", "StepModel"]
-
 State = TypeVar("State")
 
 
