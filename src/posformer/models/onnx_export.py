@@ -14,10 +14,10 @@ import copy
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import onnx
 import onnx_ir
@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from posformer.errors import ModelError
-from posformer.models.base import RecognitionModel
+from posformer.models.base import RecognitionModel, StepOutput
 from posformer.models.encoder import DenseNet
 from posformer.models.model_config import STRIDE
 from posformer.models.model_folder import DECODER, ENCODER
@@ -57,21 +57,19 @@ _REWRITE_RULES = (
     rules.transpose_transpose_rule,
     rules.unsqueeze_unsqueeze_rule,
 )
-
-
-class _Sizes(NamedTuple):
-    """Sizes of the dynamic axes in a trial run."""
-
-    batch: int
-    beams: int
-    steps: int
-    past: int
-    height: int
-    width: int
-
-
-# An axis is dynamic if its size differs between two trials; the pair of sizes tells its name.
-_TRIALS = (_Sizes(2, 3, 4, 5, 3, 7), _Sizes(3, 5, 7, 9, 4, 11))
+# Sizes of the dynamic axes in two trial runs. An axis is dynamic if its size differs between the
+# trials; the pair of sizes tells its name.
+_TRIALS = {
+    "batch": (2, 3),
+    "beams": (3, 5),
+    "steps": (4, 7),
+    "past": (5, 9),
+    "grown": (9, 16),  # past + steps
+    "grown_by_one": (6, 10),
+    "height": (3, 4),
+    "width": (7, 11),
+    "cells": (21, 44),  # height · width
+}
 
 
 @torch.no_grad()
@@ -94,7 +92,7 @@ def export_onnx(model: RecognitionModel, folder: Path, weights: Path) -> dict[st
     for module in model.modules():
         if isinstance(module, DenseNet):
             module.mask_padding = False  # every image is encoded alone, without padding
-    trials = [_Trial(model, sizes) for sizes in _TRIALS]
+    trials = [_Trial(model, number) for number in range(2)]
     stored = _stored_tensors(weights)
     files = {}
     for name, export in ((ENCODER, _export_encoder), (DECODER, _export_decoder)):
@@ -112,23 +110,22 @@ def export_onnx(model: RecognitionModel, folder: Path, weights: Path) -> dict[st
 class _Trial:
     """Inputs and outputs of the model at certain sizes."""
 
-    def __init__(self, model: RecognitionModel, sizes: _Sizes) -> None:
-        generator = torch.Generator().manual_seed(0)
-        vocab_size = len(model.vocabulary)
-
-        def tokens(steps: int) -> Tensor:
-            shape = (sizes.batch, sizes.beams, steps)
-            return torch.randint(1, vocab_size, shape, generator=generator)
-
-        self.sizes = sizes
-        self.images = torch.rand(
-            sizes.batch, 1, sizes.height * STRIDE, sizes.width * STRIDE, generator=generator
+    def __init__(self, model: RecognitionModel, number: int) -> None:
+        size = {name: pair[number] for name, pair in _TRIALS.items()}
+        batch, beams = size["batch"], size["beams"]
+        random = torch.Generator().manual_seed(0)
+        sides = size["height"] * STRIDE, size["width"] * STRIDE
+        self.images = torch.rand(batch, 1, *sides, generator=random)
+        self.encoded = _EncoderGraph(model).encode(self.images)
+        self.memory = self.encoded["memory"]
+        past, steps = (
+            torch.randint(1, len(model.vocabulary), (batch, beams, count), generator=random)
+            for count in (size["past"], size["steps"] if model.parallel_steps else 1)
         )
-        self.memory, self.initial_cache = _EncoderGraph(model).encode(self.images)
-        cache = model.initial_cache(self.memory, sizes.beams)
-        self.cache = model.step(tokens(sizes.past), self.memory, cache).cache
-        self.input_ids = tokens(sizes.steps if model.parallel_steps else 1)
-        self.output = model.step(self.input_ids, self.memory, self.cache)
+        cache = model.initial_cache(self.memory, beams)
+        self.cache = model.step(past, self.memory, cache).cache
+        self.input_ids = steps
+        self.outputs = _named_outputs(model.step(steps, self.memory, self.cache))
 
 
 class _EncoderGraph(nn.Module):
@@ -138,13 +135,13 @@ class _EncoderGraph(nn.Module):
         super().__init__()
         self.model = model
 
-    def encode(self, images: Tensor) -> tuple[Pytree, Pytree]:
+    def encode(self, images: Tensor) -> dict[str, Pytree]:
         padding = torch.zeros_like(images[:, 0], dtype=torch.bool)
         memory = self.model.encode(images, padding)
-        return memory, self.model.initial_cache(memory)
+        return {"memory": memory, "cache": self.model.initial_cache(memory)}
 
-    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        return tuple(tensors(self.encode(images)))
+    def forward(self, inputs: list[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(tensors(self.encode(inputs[0])))
 
 
 class _DecoderGraph(nn.Module):
@@ -158,66 +155,44 @@ class _DecoderGraph(nn.Module):
         super().__init__()
         self.model, self._memory, self._cache = model, memory, cache
 
-    def forward(
-        self, input_ids: Tensor, origin: Tensor, memory: list[Tensor], cache: list[Tensor]
-    ) -> tuple[Tensor, ...]:
-        chosen = [values[origin[0], origin[1]] for values in cache]
-        output = self.model.step(
-            input_ids, _unflatten(self._memory, memory), _unflatten(self._cache, chosen)
-        )
-        return tuple(tensor for _, tensor in _named_outputs(output))
+    def forward(self, inputs: list[Tensor]) -> tuple[Tensor, ...]:
+        input_ids, origin, *rest = inputs
+        leaves = iter(rest)
+        memory = map_tensors(lambda _: next(leaves), self._memory)
+        cache = map_tensors(lambda _: next(leaves)[origin[0], origin[1]], self._cache)
+        return tuple(_named_outputs(self.model.step(input_ids, memory, cache)).values())
 
 
-def _unflatten(tree: Pytree, leaves: Sequence[Tensor]) -> Pytree:
-    """Return the structure of `tree` with other tensors."""
-    rest = iter(leaves)
-    return map_tensors(lambda _: next(rest), tree)
-
-
-def _named_outputs(output: Any) -> Iterator[tuple[str, Tensor]]:
-    yield "log_probs", output.log_probs
-    yield from named_tensors(output.cache, "new_cache")
-    parts = ("weights", "raw_weights", "refinement")
-    layers = [dict(zip(parts, layer, strict=True)) for layer in output.attention]
-    given: set[int] = set()
-    for name, tensor in named_tensors(layers, "attention"):
-        if id(tensor) not in given:  # without refinement, raw weights are the weights
-            yield name, tensor
-        given.add(id(tensor))
+def _named_outputs(output: StepOutput) -> dict[str, Tensor]:
+    layers = [
+        # Without refinement, raw weights are the weights.
+        {"weights": weights, "raw_weights": None if raw is weights else raw, "refinement": term}
+        for weights, raw, term in output.attention
+    ]
+    return named_tensors(
+        {"log_probs": output.log_probs, "new_cache": output.cache, "attention": layers}
+    )
 
 
 def _export_encoder(model: RecognitionModel, trials: list[_Trial]) -> onnx.ModelProto:
-    outputs = _shapes(
-        *(
-            {
-                **dict(named_tensors(trial.memory, "memory")),
-                **dict(named_tensors(trial.initial_cache, "cache")),
-            }
-            for trial in trials
-        )
-    )
-    images: _Shape = [1, 1, "pixel_height", "pixel_width"]
+    outputs = _shapes(*(named_tensors(trial.encoded) for trial in trials))
     return _export(
         _EncoderGraph(model),
-        (trials[0].images[:1],),
-        {"images": images},
-        (_dynamic(images),),
+        [trials[0].images[:1]],
+        {"images": [1, 1, "pixel_height", "pixel_width"]},
         {name: [1, *shape[1:]] for name, shape in outputs.items()},
     )
 
 
 def _export_decoder(model: RecognitionModel, trials: list[_Trial]) -> onnx.ModelProto:
     trial = trials[0]
-    memory = _shapes(*(dict(named_tensors(each.memory, "memory")) for each in trials))
-    cache = _shapes(*(dict(named_tensors(each.cache, "cache")) for each in trials))
-    cache = {name: ["old_batch", "old_beams", *shape[2:]] for name, shape in cache.items()}
-    outputs = _shapes(*(dict(_named_outputs(each.output)) for each in trials))
-    steps: int | str = "steps" if model.parallel_steps else 1
+    memory = _shapes(*(named_tensors(each.memory, "memory.") for each in trials))
+    cache = _shapes(*(named_tensors(each.cache, "cache.") for each in trials))
     inputs: dict[str, _Shape] = {
-        "input_ids": ["batch", "beams", steps],
+        "input_ids": ["batch", "beams", "steps" if model.parallel_steps else 1],
         "origin": [2, "batch", "beams"],
         **memory,
-        **cache,
+        **{name: ["old_batch", "old_beams", *shape[2:]] for name, shape in cache.items()},
     }
     batch, beams = trial.input_ids.shape[:2]
     # Sizes of their own for the axes of the old beams, which are independent of the new ones.
@@ -226,35 +201,19 @@ def _export_decoder(model: RecognitionModel, trials: list[_Trial]) -> onnx.Model
     origin = torch.stack(torch.meshgrid(torch.arange(batch), torch.arange(beams), indexing="ij"))
     return _export(
         _DecoderGraph(model, trial.memory, trial.cache),
-        (trial.input_ids, origin, [values.contiguous() for values in tensors(trial.memory)], old),
+        [trial.input_ids, origin, *(values.contiguous() for values in tensors(trial.memory)), *old],
         inputs,
-        (
-            _dynamic(inputs["input_ids"]),
-            _dynamic(inputs["origin"]),
-            [_dynamic(shape) for shape in memory.values()],
-            [_dynamic(shape) for shape in cache.values()],
-        ),
-        outputs,
+        _shapes(*(each.outputs for each in trials)),
     )
 
 
 def _shapes(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, _Shape]:
     """Return the shapes of tensors, with names for axes that differ between the trials."""
-    a, b = (
-        {
-            **sizes._asdict(),
-            "cells": sizes.height * sizes.width,
-            "grown": sizes.past + sizes.steps,
-            "grown_by_one": sizes.past + 1,
-        }
-        for sizes in _TRIALS
-    )
-    names = {(a[name], b[name]): name for name in a}
+    names = {pair: name for name, pair in _TRIALS.items()}
     shapes: dict[str, _Shape] = {}
     for name, values in first.items():
         pairs = list(zip(values.shape, second[name].shape, strict=True))
-        unknown = [pair for pair in pairs if pair[0] != pair[1] and pair not in names]
-        if unknown:
+        if any(pair[0] != pair[1] and pair not in names for pair in pairs):
             raise ModelError(f"cannot be exported to ONNX: {name} has an axis of unknown meaning")
         shapes[name] = [names.get(pair, pair[0]) for pair in pairs]
     return shapes
@@ -270,18 +229,17 @@ def _dynamic(shape: _Shape) -> dict[int, Any]:
 
 def _export(
     module: nn.Module,
-    arguments: tuple[Any, ...],
+    arguments: list[Tensor],
     inputs: Mapping[str, _Shape],
-    dynamic_shapes: tuple[Any, ...],
     outputs: Mapping[str, _Shape],
 ) -> onnx.ModelProto:
     """Return the graph of a module, with the given names of inputs, outputs and axes."""
     with _quiet():
         program = torch.onnx.export(
             module.eval(),
-            arguments,
+            (arguments,),
             dynamo=True,
-            dynamic_shapes=dynamic_shapes,
+            dynamic_shapes=([_dynamic(shape) for shape in inputs.values()],),
             input_names=list(inputs),
             output_names=list(outputs),
             opset_version=_OPSET,
@@ -335,19 +293,14 @@ def _stored_tensors(weights: Path) -> dict[str, TensorProto]:
     header.pop("__metadata__", None)
     stored = {}
     for name, entry in header.items():
-        start, end = entry["data_offsets"]
-        if entry["dtype"] not in _TYPES:
-            continue
-        tensor = TensorProto(
-            name=f"{name}.stored",
-            data_type=_TYPES[entry["dtype"]],
-            dims=entry["shape"],
-            data_location=TensorProto.EXTERNAL,
-        )
-        places = {"location": weights.name, "offset": 8 + size + start, "length": end - start}
-        for key, value in places.items():
-            tensor.external_data.add(key=key, value=str(value))
-        stored[name] = tensor
+        if entry["dtype"] in _TYPES:
+            start, end = entry["data_offsets"]
+            tensor = TensorProto(name=f"{name}.stored", data_location=TensorProto.EXTERNAL)
+            tensor.data_type, tensor.dims[:] = _TYPES[entry["dtype"]], entry["shape"]
+            places = {"location": weights.name, "offset": 8 + size + start, "length": end - start}
+            for key, value in places.items():
+                tensor.external_data.add(key=key, value=str(value))
+            stored[name] = tensor
     return stored
 
 
@@ -356,24 +309,18 @@ def _use_stored_weights(graph: onnx.GraphProto, stored: Mapping[str, TensorProto
 
     Parameters in half precision are cast; ONNX Runtime does so once, while it loads the graph.
     """
-    initializers, casts = [], []
+    casts = []
     for initializer in graph.initializer:
-        reference = stored.get(initializer.name.removeprefix("model."))
-        if reference is None:
-            initializers.append(initializer)
-        elif reference.data_type == initializer.data_type:
-            initializers.append(TensorProto())
-            initializers[-1].CopyFrom(reference)
-            initializers[-1].name = initializer.name
-        else:
-            initializers.append(reference)
-            cast = helper.make_node(
-                "Cast", [reference.name], [initializer.name], to=initializer.data_type
-            )
-            casts.append(cast)
+        name, kind = initializer.name, initializer.data_type
+        reference = stored.get(name.removeprefix("model."))
+        if reference is not None:
+            initializer.CopyFrom(reference)
+            if reference.data_type == kind:
+                initializer.name = name
+            else:
+                casts.append(helper.make_node("Cast", [reference.name], [name], to=kind))
     nodes = [*casts, *graph.node]
-    del graph.initializer[:], graph.node[:]
-    graph.initializer.extend(initializers)
+    del graph.node[:]
     graph.node.extend(nodes)
 
 

@@ -3,7 +3,7 @@
 A pytree is a tensor, None, or a tuple, named tuple, list or mapping of pytrees.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -29,19 +29,20 @@ def map_tensors(function: Callable[[Tensor], Tensor], tree: Pytree) -> Pytree:
     raise TypeError(f"a pytree holds tensors, not {type(tree).__name__}")
 
 
-def named_tensors(tree: Pytree, prefix: str) -> Iterator[tuple[str, Tensor]]:
-    """Yield every tensor with its dotted path, in order: `cache.0.keys`."""
+def named_tensors(tree: Pytree, prefix: str = "") -> dict[str, Tensor]:
+    """Return every tensor by its dotted path, in order: `cache.0.keys`."""
+    if tree is None:
+        return {}
     if isinstance(tree, Tensor):
-        yield prefix, tree
-    elif tree is not None:
-        if isinstance(tree, Mapping):
-            items = list(tree.items())
-        else:
-            items = list(zip(getattr(tree, "_fields", range(len(tree))), tree, strict=True))
-        for key, part in items:
-            yield from named_tensors(part, f"{prefix}.{key}")
+        return {prefix.removesuffix("."): tree}
+    keys = tree if isinstance(tree, Mapping) else getattr(tree, "_fields", range(len(tree)))
+    parts = tree.values() if isinstance(tree, Mapping) else tree
+    found: dict[str, Tensor] = {}
+    for key, part in zip(keys, parts, strict=True):
+        found |= named_tensors(part, f"{prefix}{key}.")
+    return found
 
 
-def tensors(tree: Pytree) -> Iterator[Tensor]:
-    """Yield every tensor, in order."""
-    return (tensor for _, tensor in named_tensors(tree, ""))
+def tensors(tree: Pytree) -> list[Tensor]:
+    """Return every tensor, in order."""
+    return list(named_tensors(tree).values())

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
 from posformer.models.checkpoint import load_model
-from posformer.models.model_config import STRIDE, ModelConfig
+from posformer.models.model_config import STRIDE
 from posformer.models.model_folder import open_folder
 from posformer.models.padding import pad_images
 from posformer.models.pytree import Pytree, map_tensors, tensors
@@ -62,7 +61,7 @@ class PyTorchStepModel:
             beams: int64 (new batch, new beams), indices of beams of these images.
         """
         chosen, memory = self._tensor(images), state.memory
-        if not np.array_equal(images, np.arange(len(next(tensors(memory))))):
+        if not np.array_equal(images, np.arange(len(tensors(memory)[0]))):
             memory = map_tensors(lambda values: values[chosen], memory)
         index = chosen[:, None], self._tensor(beams)
         return State(memory, map_tensors(lambda values: values[index], state.cache))
@@ -84,8 +83,8 @@ class PyTorchRuntime:
     """A model run by PyTorch; see `Runtime`."""
 
     def __init__(self, model: RecognitionModel, info: dict[str, Any] | None = None) -> None:
-        self.model = model.for_inference()
-        self.info = info or {}
+        self.model, self.info = model.for_inference(), info or {}
+        self.config, self.vocabulary = model.config, model.vocabulary
 
     @classmethod
     def load(cls, path: Path, threads: int | None = None) -> "PyTorchRuntime":
@@ -93,16 +92,6 @@ class PyTorchRuntime:
         if threads is not None:
             torch.set_num_threads(threads)
         return cls(load_model(path), open_folder(path).info if path.is_dir() else None)
-
-    @property
-    def config(self) -> ModelConfig:
-        """Settings of the model."""
-        return self.model.config
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """Vocabulary of the model."""
-        return self.model.vocabulary
 
     @torch.inference_mode()
     def encode(self, images: Sequence[np.ndarray]) -> PyTorchStepModel:
