@@ -24,5 +24,4 @@ class AttentionMap:
 
     def mean_weights(self) -> np.ndarray:
         """Return the weights averaged over heads, float32 (batch, beams, steps, height, width)."""
-        mean: np.ndarray = self.weights.mean(axis=3)
-        return mean
+        return self.weights.mean(axis=3)

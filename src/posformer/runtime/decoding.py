@@ -39,13 +39,9 @@ def decode_images(
     for indices in _batches([scales[0] for scales in scaled], options):
         batch = [image for index in indices for image in scaled[index]]
         bounded = replace(options, max_length=min(options.max_length, length_limit(batch)))
+        tokens = vocabulary.sos, vocabulary.eos
         hypotheses = search(
-            runtime.encode(batch),
-            bounded,
-            vocabulary.sos,
-            vocabulary.eos,
-            len(batch),
-            is_well_formed=is_well_formed,
+            runtime.encode(batch), bounded, *tokens, len(batch), is_well_formed=is_well_formed
         )
         for index, best in zip(indices, hypotheses, strict=True):
             found[index] = best

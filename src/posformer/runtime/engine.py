@@ -22,17 +22,9 @@ Engine = Literal["auto", "onnx", "pytorch"]
 class Runtime(Protocol):
     """A loaded model."""
 
-    @property
-    def config(self) -> ModelConfig:
-        """Config of the model."""
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """Vocabulary of the model."""
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """Information about the model from its folder."""
+    config: ModelConfig
+    vocabulary: Vocabulary
+    info: dict[str, Any]  # information about the model from its folder
 
     def encode(self, images: Sequence[np.ndarray]) -> StepModel[Any]:
         """Encode images at the working size of the model.

@@ -14,8 +14,7 @@ import numpy as np
 import onnxruntime as ort
 
 from posformer.errors import ModelError
-from posformer.latex import Vocabulary
-from posformer.models.model_config import STRIDE, ModelConfig
+from posformer.models.model_config import STRIDE
 from posformer.models.model_folder import DECODER, ENCODER, WEIGHTS, ModelFolder, open_folder
 from posformer.models.padding import pad_images
 from posformer.runtime.attention_map import AttentionMap
@@ -37,6 +36,9 @@ class State:
     memory_values: Values  # the same for ONNX Runtime, not copied
     cache: Values  # of all beams of the last step
     origin: np.ndarray  # int64 (batch, beams): index into all beams of the cache
+
+
+_Stepped = tuple[list[np.ndarray], State]
 
 
 class OnnxStepModel:
@@ -94,9 +96,7 @@ class OnnxStepModel:
             layers.append(AttentionMap(weights, raw, maps.get(f"{layer}.refinement")))
         return layers
 
-    def _steps(
-        self, tokens: np.ndarray, state: State, outputs: list[str]
-    ) -> tuple[list[np.ndarray], State]:
+    def _steps(self, tokens: np.ndarray, state: State, outputs: list[str]) -> _Stepped:
         """Return outputs for all steps, in as few decoder calls as memory and decoder allow."""
         height, width = self._feature_map
         limit = max(1, _MAX_CELLS // (tokens[..., 0].size * height * width))
@@ -106,21 +106,17 @@ class OnnxStepModel:
         for start in range(0, tokens.shape[-1], limit):
             arrays, state = self._step(tokens[..., start : start + limit], state, outputs)
             parts.append(arrays)
-        if len(parts) == 1:
-            return parts[0], state
-        return [np.concatenate(pieces, axis=2) for pieces in zip(*parts, strict=True)], state
+        if len(parts) > 1:
+            parts = [[np.concatenate(pieces, axis=2) for pieces in zip(*parts, strict=True)]]
+        return parts[0], state
 
-    def _step(
-        self, tokens: np.ndarray, state: State, outputs: list[str]
-    ) -> tuple[list[np.ndarray], State]:
+    def _step(self, tokens: np.ndarray, state: State, outputs: list[str]) -> _Stepped:
         batch, beams, _ = tokens.shape
         origin = np.broadcast_to(state.origin, (batch, beams))
-        inputs = _values(
-            {"input_ids": tokens, "origin": self._decoder.origin_input(origin, state.cache)}
-        )
-        values = self._decoder.run(
-            [*outputs, *self._cache_outputs], {**state.memory_values, **state.cache, **inputs}
-        )
+        origin = self._decoder.origin_input(origin, state.cache)
+        inputs = _values({"input_ids": tokens, "origin": origin})
+        inputs |= state.memory_values | state.cache
+        values = self._decoder.run([*outputs, *self._cache_outputs], inputs)
         names = (name.removeprefix("new_") for name in self._cache_outputs)
         cache = dict(zip(names, values[len(outputs) :], strict=True))
         origin = np.arange(batch * beams).reshape(batch, beams)
@@ -140,8 +136,7 @@ class OnnxRuntime:
     """A model run by ONNX Runtime; see `Runtime`. May be used by several threads at once."""
 
     def __init__(self, folder: ModelFolder, threads: int | None = None) -> None:
-        self.info = folder.info
-        self._folder = folder
+        self.config, self.vocabulary, self.info = folder.config, folder.vocabulary, folder.info
         # Graphs of format 2 refer to this file; the sessions may use the buffer without a copy.
         self._weights = folder.file(WEIGHTS).read_bytes() if folder.has(WEIGHTS) else b""
         with ThreadPoolExecutor() as pool:  # two cores load them in half the time
@@ -156,37 +151,26 @@ class OnnxRuntime:
         """Load a model folder with ONNX files."""
         return cls(open_folder(path), threads)
 
-    @property
-    def config(self) -> ModelConfig:
-        """Settings of the model."""
-        return self._folder.config
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """Vocabulary of the model."""
-        return self._folder.vocabulary
-
     def encode(self, images: Sequence[np.ndarray]) -> OnnxStepModel:
         """Encode images, uint8 (height, width) each with white ink on black.
 
         Every image is encoded alone: no time is spent on padding, and it cannot affect the result.
         """
-        encoded, sizes = [], []
+        encoded = []
         for image in images:
             batch, _ = pad_images([image], self.config.encoder.mask_padding)
-            sizes.append((-(-batch.shape[2] // STRIDE), -(-batch.shape[3] // STRIDE)))
             encoded.append(self._encoder.encode(batch))
+        sizes = [(-(-image.shape[0] // STRIDE), -(-image.shape[1] // STRIDE)) for image in images]
         feature_map = max(height for height, _ in sizes), max(width for _, width in sizes)
         joined = {
             name: _join(axes, [arrays[name] for arrays in encoded], sizes, feature_map)
             for name, axes in self._encoder.outputs.items()
         }
-        memory, cache = (_with_prefix(joined, prefix) for prefix in ("memory", "cache"))
+        memory, cache = (
+            {name: array for name, array in joined.items() if name.startswith(prefix)}
+            for prefix in ("memory", "cache")
+        )
         return OnnxStepModel(self._decoder, memory, cache, feature_map)
-
-
-def _with_prefix(arrays: Arrays, prefix: str) -> Arrays:
-    return {name: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _open_session(path: Path, weights: bytes, threads: int | None) -> ort.InferenceSession:
@@ -235,8 +219,6 @@ def _join(
     kind = parts[0].dtype
     joined = np.full((len(parts), *before, *feature_map, *after), kind.kind == "b", kind)
     skipped = (slice(None),) * len(before)
-    for target, part, (height, width) in zip(joined, parts, sizes, strict=True):
-        target[(*skipped, slice(height), slice(width))] = part.reshape(
-            *before, height, width, *after
-        )
+    for target, part, size in zip(joined, parts, sizes, strict=True):
+        target[(*skipped, *map(slice, size))] = part.reshape(*before, *size, *after)
     return joined.reshape(len(parts), *before, -1, *after) if axes[start] == "cells" else joined
