@@ -12,8 +12,8 @@ from torch import Tensor
 
 from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
-from posformer.models.base import SummedLoss, TrainingOutput
-from posformer.models.dwap import Dwap
+from posformer.models.base import SummedLoss
+from posformer.models.dwap import Decoded, Dwap, Losses
 from posformer.models.encoder import Features
 from posformer.models.model_config import ModelConfig, MutualDecoderConfig, RecurrentDecoderConfig
 from posformer.models.recurrent import RecurrentDecoder
@@ -27,7 +27,8 @@ class Abm(Dwap):
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
         super().__init__(config, vocabulary)
-        self.backward_decoder: RecurrentDecoder | None = self._new_decoder()
+        decoder = RecurrentDecoder(self.settings, self.encoder.width, len(vocabulary))
+        self.backward_decoder: RecurrentDecoder | None = decoder
 
     @property
     def vocabulary_axes(self) -> Mapping[str, int]:
@@ -38,38 +39,26 @@ class Abm(Dwap):
         }
         return {**axes, **mirrored}
 
-    def forward_decoder(
-        self,
-        features: Features,
-        input_ids: Tensor,
-        identifiers: Tensor | None = None,
-        target_ids: Tensor | None = None,
-    ) -> TrainingOutput:
-        """Run both directions, or left to right only outside training."""
+    def _decode(self, input_ids: Tensor, features: Features, counts: Tensor | None) -> Decoded:
+        """Return logits, states and attention of both directions, or of the first in validation."""
         if input_ids.shape[1] == 1:
-            return self._forward_direction(features, input_ids, identifiers)
+            if self.training or (input_ids[..., 0] != self.vocabulary.sos).any():
+                raise ConfigError("abm: training needs both directions (batch.directions: both)")
+            return super()._decode(input_ids, features, counts)
         assert self.backward_decoder is not None, "only training decodes from right to left"
-        outputs = []
+        parts = []
         for direction, decoder in enumerate((self.decoder, self.backward_decoder)):
             memory = decoder.stack.prepare_memory(features)
-            outputs.append(decoder(input_ids[:, direction : direction + 1], memory))
-        logits = torch.cat([logits for logits, _ in outputs], dim=1)
-        states = torch.cat([output.states for _, output in outputs], dim=1)
-        attention = torch.cat([output.attention for _, output in outputs], dim=1)
-        losses = {}
-        if target_ids is not None:
-            settings = cast(MutualDecoderConfig, self.settings)
-            losses["mutual"] = mutual_loss(logits, target_ids, settings.temperature)
-        position = self._position(states, identifiers, features)
-        symbols = self._symbols(features)
-        return TrainingOutput(logits, position, symbols, [attention], features, losses)
+            logits, output = decoder(input_ids[:, direction : direction + 1], memory)
+            parts.append((logits, output.states, output.attention))
+        logits, states, attention = (torch.cat(pair, 1) for pair in zip(*parts, strict=True))
+        return logits, states, attention
 
-    def _forward_direction(
-        self, features: Features, input_ids: Tensor, identifiers: Tensor | None
-    ) -> TrainingOutput:
-        if self.training or (input_ids[..., 0] != self.vocabulary.sos).any():
-            raise ConfigError("abm: training needs both directions (batch.directions: both)")
-        return self._teacher_forced(features, None, input_ids, identifiers)
+    def _losses(self, logits: Tensor, counts: Tensor | None, target_ids: Tensor) -> Losses:
+        if logits.shape[1] == 1:
+            return {}
+        temperature = cast(MutualDecoderConfig, self.settings).temperature
+        return {"mutual": mutual_loss(logits, target_ids, temperature)}
 
 
 def mutual_loss(logits: Tensor, target_ids: Tensor, temperature: float) -> SummedLoss:

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posformer.latex import Vocabulary, is_structure
-from posformer.models.base import SummedLoss, TrainingOutput
-from posformer.models.dwap import Dwap
+from posformer.models.base import SummedLoss
+from posformer.models.dwap import Dwap, Losses
 from posformer.models.encoder import Features
 from posformer.models.model_config import CountingDecoderConfig, ModelConfig, RecurrentDecoderConfig
-from posformer.models.recurrent import RecurrentMemory, mean_inside
+from posformer.models.recurrent import mean_inside
 
 _RARE = -5.0  # initial score of a symbol in a cell: most cells do not show it
 
@@ -79,7 +79,6 @@ class Can(Dwap):
     """CAN, with the additional loss `counting`."""
 
     settings_class: ClassVar[type[RecurrentDecoderConfig]] = CountingDecoderConfig
-    counts_symbols: ClassVar[bool] = True
 
     visible: Tensor  # bool (vocab_size): tokens with ink, which can be counted
 
@@ -100,33 +99,19 @@ class Can(Dwap):
         second = ("decoder.stack.counted.weight", "position.stack.counted.weight")
         return {**super().vocabulary_axes, **dict.fromkeys(first, 0), **dict.fromkeys(second, 1)}
 
-    def prepare_memory(self, features: Features) -> RecurrentMemory:
-        """Return the projections of the images and of their symbol counts."""
-        return self.decoder.stack.prepare_memory(features, self.counting(features).mean(0))
+    def _counts(self, features: Features) -> Tensor:
+        return self.counting(features)
 
-    def forward_decoder(
-        self,
-        features: Features,
-        input_ids: Tensor,
-        identifiers: Tensor | None = None,
-        target_ids: Tensor | None = None,
-    ) -> TrainingOutput:
-        """Run the part of `forward` after the encoder."""
-        counts = self.counting(features)
-        output = self._teacher_forced(features, counts.mean(0), input_ids, identifiers)
-        if target_ids is None:
-            return output
-        return output._replace(losses={"counting": self._counting_loss(counts, target_ids)})
-
-    def _counting_loss(self, counts: Tensor, target_ids: Tensor) -> SummedLoss:
+    def _losses(self, logits: Tensor, counts: Tensor | None, target_ids: Tensor) -> Losses:
         """Return the smooth L1 loss of every branch and of their mean, averaged over tokens."""
+        assert counts is not None
         truth = torch.zeros_like(counts[0])
         first = target_ids[:, 0].clamp(min=0)
         truth.scatter_add_(1, first, self.visible[first].to(truth.dtype))
         predicted = torch.cat((counts, counts.mean(0, keepdim=True)))
         losses = F.smooth_l1_loss(predicted, truth.expand_as(predicted), reduction="sum")
         batch = torch.tensor(float(len(truth)), device=truth.device)
-        return SummedLoss(losses / truth.shape[1], batch)
+        return {"counting": SummedLoss(losses / truth.shape[1], batch)}
 
 
 def _visible(vocabulary: Vocabulary) -> Tensor:

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posformer.models.attention_refinement import AttentionRefinement, Coverage
+from posformer.models.base import LayerAttention
 from posformer.models.encoder import Features
 from posformer.models.model_config import DecoderConfig
 from posformer.models.positional_encoding import token_positions
@@ -38,9 +39,7 @@ class DecoderOutput(NamedTuple):
     """Output of the decoder layers."""
 
     states: Tensor  # float (batch, beams, steps, width)
-    attention: list[Tensor]  # per layer: weights, float (batch, beams, steps, heads, cells)
-    raw_attention: list[Tensor]  # the same before refinement
-    refinement: list[Tensor | None]  # subtracted from the scores; None without refinement
+    attention: list[LayerAttention]
     cache: list[LayerCache]
 
 
@@ -178,28 +177,26 @@ class DecoderStack(nn.Module):
         start = cache[0].keys.shape[3] if cache else 0
         states = self.norm(embedded + token_positions(start, shape[2], width, embedded))
         states = states.flatten(0, 2)
-        output = DecoderOutput(states, [], [], [], [])
+        attention: list[LayerAttention] = []
+        new_cache: list[LayerCache] = []
         for number, layer in enumerate(self._layers()):
             layer_cache = cache[number] if cache else None
             mixed, keys, values = layer.self_attention(states, shape, layer_cache)
             states = layer.self_norm(states + layer.dropout(mixed))
             cross = layer.image_attention
             scores = cross.scores(states, shape, memory.keys[number], memory.padding)
-            weights = scores.softmax(-1)
-            output.raw_attention.append(weights)
+            weights = raw = scores.softmax(-1)
             coverage, term = None, None
             if self.refinement is not None and number > 0:
-                maps = torch.cat((output.attention[-1], weights), dim=3)
-                term, coverage = self.refinement(
-                    maps, coverage_mask, layer_cache and layer_cache.coverage, memory.padding
-                )
+                maps = torch.cat((attention[-1][0], raw), dim=3)
+                coverage = layer_cache.coverage if layer_cache else None
+                term, coverage = self.refinement(maps, coverage_mask, coverage, memory.padding)
                 weights = (scores - term).softmax(-1)
-            output.attention.append(weights)
-            output.refinement.append(term)
-            output.cache.append(LayerCache(keys, values, coverage))
+            attention.append((weights, raw, term))
+            new_cache.append(LayerCache(keys, values, coverage))
             mixed = cross.mix(weights, memory.values[number])
             states = layer.feed_forward(layer.image_norm(states + layer.dropout(mixed)))
-        return output._replace(states=states.unflatten(0, shape))
+        return DecoderOutput(states.unflatten(0, shape), attention, new_cache)
 
 
 class Decoder(nn.Module):

@@ -11,10 +11,10 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from posformer.latex import Vocabulary
-from posformer.models.base import RecognitionModel, StepOutput, TrainingOutput
+from posformer.models.base import RecognitionModel, StepOutput, SummedLoss, TrainingOutput
 from posformer.models.encoder import Features, MapEncoder
 from posformer.models.model_config import ModelConfig, RecurrentDecoderConfig
-from posformer.models.position_head import PositionHead, PositionLogits
+from posformer.models.position_head import PositionHead
 from posformer.models.recurrent import (
     RecurrentCache,
     RecurrentDecoder,
@@ -22,12 +22,14 @@ from posformer.models.recurrent import (
     RecurrentStack,
 )
 
+Decoded = tuple[Tensor, Tensor, Tensor]  # logits, states and attention
+Losses = dict[str, SummedLoss]
+
 
 class Dwap(RecognitionModel):
     """DWAP; decodes from left to right."""
 
     settings_class: ClassVar[type[RecurrentDecoderConfig]] = RecurrentDecoderConfig
-    counts_symbols: ClassVar[bool] = False  # whether the decoder reads symbol counts
 
     encoder: MapEncoder
 
@@ -35,14 +37,15 @@ class Dwap(RecognitionModel):
         super().__init__(config, vocabulary)
         self.settings = config.decoder_as(self.settings_class)
         self.encoder = MapEncoder(config.encoder)
-        self.decoder = self._new_decoder()
+        sizes = self.encoder.width, len(vocabulary)
+        self.decoder = RecurrentDecoder(self.settings, *sizes)
         self.position: PositionHead | None = None
         if config.position is not None:
-            own = self._new_stack() if config.position.form == "separate" else None
+            separate = config.position.form == "separate"
+            own = RecurrentStack(self.settings, *sizes) if separate else None
             width, embedding = self.settings.width, self.settings.embedding
             self.position = PositionHead(config.position, width, own, embedding)
-        vocab_size = len(vocabulary)
-        self.symbol_map = nn.Linear(self.encoder.width, vocab_size) if config.symbol_map else None
+        self.symbol_map = nn.Linear(*sizes) if config.symbol_map else None
 
     @property
     def vocabulary_axes(self) -> Mapping[str, int]:
@@ -50,18 +53,9 @@ class Dwap(RecognitionModel):
         names = ("decoder.symbols.weight", "decoder.classify.weight", "decoder.classify.bias")
         return {**super().vocabulary_axes, **dict.fromkeys(names, 0)}
 
-    def _new_decoder(self) -> RecurrentDecoder:
-        vocab_size = len(self.vocabulary)
-        counts = vocab_size if self.counts_symbols else None
-        return RecurrentDecoder(self.settings, self.encoder.width, vocab_size, counts)
-
-    def _new_stack(self) -> RecurrentStack:
-        counts = len(self.vocabulary) if self.counts_symbols else None
-        return RecurrentStack(self.settings, self.encoder.width, counts)
-
     def prepare_memory(self, features: Features) -> RecurrentMemory:
-        """Return the projections of the images that every step uses."""
-        return self.decoder.stack.prepare_memory(features)
+        """Return the projections of the images, and of their symbol counts, if any."""
+        return self.decoder.stack.prepare_memory(features, self._counts(features))
 
     def initial_cache(self, memory: RecurrentMemory, beams: int = 1) -> RecurrentCache:
         """Return the cache before the first token."""
@@ -81,40 +75,28 @@ class Dwap(RecognitionModel):
         target_ids: Tensor | None = None,
     ) -> TrainingOutput:
         """Run the part of `forward` after the encoder."""
-        return self._teacher_forced(features, None, input_ids, identifiers)
-
-    def _teacher_forced(
-        self,
-        features: Features,
-        counts: Tensor | None,
-        input_ids: Tensor,
-        identifiers: Tensor | None,
-    ) -> TrainingOutput:
-        """Return the training output without losses of the model itself."""
-        memory = self.decoder.stack.prepare_memory(features, counts)
-        logits, output = self.decoder(input_ids, memory)
-        position = self._position(output.states, identifiers, features, counts)
-        return TrainingOutput(
-            logits, position, self._symbols(features), [output.attention], features
-        )
-
-    def _symbols(self, features: Features) -> Tensor | None:
-        return self.symbol_map(features.cells) if self.symbol_map is not None else None
-
-    def _position(
-        self,
-        states: Tensor,
-        identifiers: Tensor | None,
-        features: Features,
-        counts: Tensor | None = None,
-    ) -> PositionLogits | None:
-        if self.position is None:
-            return None
-        if self.position.form != "heads":
-            assert identifiers is not None, "this form of the position forest reads identifiers"
+        counts = self._counts(features)
+        logits, states, attention = self._decode(input_ids, features, counts)
+        position = None
+        if self.position is not None:
             own = self.position.stack
             stack = own if own is not None else self.decoder.stack
-            assert isinstance(stack, RecurrentStack)
             memory = stack.prepare_memory(features, counts)
-            states = stack(self.position.embed(identifiers), memory).states
-        return self.position(states)
+            position = self.position(states, identifiers, lambda ids: stack(ids, memory).states)
+        symbols = self.symbol_map(features.cells) if self.symbol_map is not None else None
+        losses = self._losses(logits, counts, target_ids) if target_ids is not None else {}
+        return TrainingOutput(logits, position, symbols, [attention], features, losses)
+
+    def _counts(self, features: Features) -> Tensor | None:
+        """Return symbol counts (branches, batch, vocab_size) of a model that counts."""
+        return None
+
+    def _decode(self, input_ids: Tensor, features: Features, counts: Tensor | None) -> Decoded:
+        """Return logits, states and attention of all steps."""
+        memory = self.decoder.stack.prepare_memory(features, counts)
+        logits, output = self.decoder(input_ids, memory)
+        return logits, output.states, output.attention
+
+    def _losses(self, logits: Tensor, counts: Tensor | None, target_ids: Tensor) -> Losses:
+        """Return the losses of the model itself."""
+        return {}

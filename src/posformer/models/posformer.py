@@ -12,7 +12,7 @@ from posformer.models.base import RecognitionModel, StepOutput, TrainingOutput
 from posformer.models.decoder import Decoder, DecoderStack, ImageMemory, LayerCache
 from posformer.models.encoder import Encoder, Features
 from posformer.models.model_config import DecoderConfig, ModelConfig, RefinementConfig
-from posformer.models.position_head import PositionHead, PositionLogits
+from posformer.models.position_head import PositionHead
 
 
 class PosFormer(RecognitionModel):
@@ -55,8 +55,7 @@ class PosFormer(RecognitionModel):
     def step(self, input_ids: Tensor, memory: ImageMemory, cache: list[LayerCache]) -> StepOutput:
         """Return the log-probabilities of the tokens that follow `input_ids`."""
         logits, output = self.decoder(input_ids, self.entity[input_ids], memory, cache)
-        attention = zip(output.attention, output.raw_attention, output.refinement, strict=True)
-        return StepOutput(logits.log_softmax(-1), output.cache, list(attention))
+        return StepOutput(logits.log_softmax(-1), output.cache, output.attention)
 
     def forward_decoder(
         self,
@@ -69,30 +68,17 @@ class PosFormer(RecognitionModel):
         memory = self.prepare_memory(features)
         coverage_mask = self.entity[input_ids]
         logits, output = self.decoder(input_ids, coverage_mask, memory)
-        position = self._position(output.states, identifiers, coverage_mask, memory, features)
-        symbols = self.symbol_map(features.cells) if self.symbol_map is not None else None
-        return TrainingOutput(logits, position, symbols, output.attention, features)
-
-    def _position(
-        self,
-        states: Tensor,
-        identifiers: Tensor | None,
-        coverage_mask: Tensor,
-        memory: ImageMemory,
-        features: Features,
-    ) -> PositionLogits | None:
-        if self.position is None:
-            return None
-        if self.position.form != "heads":
-            assert identifiers is not None, "this form of the position forest reads identifiers"
-            embedded = self.position.embed(identifiers)
+        position = None
+        if self.position is not None:
             own = self.position.stack
-            if own is None:
-                states = self.decoder.stack(embedded, coverage_mask, memory).states
-            else:
-                assert isinstance(own, DecoderStack)
-                states = own(embedded, coverage_mask, own.prepare_memory(features)).states
-        return self.position(states)
+            stack = own if own is not None else self.decoder.stack
+            read = own.prepare_memory(features) if own is not None else memory
+            position = self.position(
+                output.states, identifiers, lambda ids: stack(ids, coverage_mask, read).states
+            )
+        symbols = self.symbol_map(features.cells) if self.symbol_map is not None else None
+        attention = [weights for weights, _, _ in output.attention]
+        return TrainingOutput(logits, position, symbols, attention, features)
 
 
 def _entities(refinement: RefinementConfig | None, vocabulary: Vocabulary) -> Tensor:

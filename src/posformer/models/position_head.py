@@ -1,10 +1,13 @@
 """Position forest in training: nested level and relative position of the next symbol."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from posformer.models.model_config import PositionConfig
+
+_Decode = Callable[[Tensor], Tensor]
 
 LETTERS = ("<pad>", "<sos>", "<eos>", "M", "L", "R")  # letters of position identifiers, by index
 
@@ -31,15 +34,11 @@ class PositionHead(nn.Module):
         config: form and sizes.
         width: width of the states.
         stack: decoder layers for the form `separate`.
-        embedding: input width of those layers; by default `width`.
+        embedding: input width of those layers; 0 stands for `width`.
     """
 
     def __init__(
-        self,
-        config: PositionConfig,
-        width: int,
-        stack: nn.Module | None = None,
-        embedding: int | None = None,
+        self, config: PositionConfig, width: int, stack: nn.Module | None = None, embedding: int = 0
     ) -> None:
         super().__init__()
         self.form = config.form
@@ -48,10 +47,22 @@ class PositionHead(nn.Module):
             self.embed = nn.Sequential(
                 nn.Linear(config.length, size), nn.GELU(), nn.LayerNorm(size)
             )
-        self.stack = stack
+        self.stack: Any = stack
         self.level = _head(width, config.hidden, config.levels)
         self.letter = _head(width, config.hidden, len(LETTERS))
 
-    def forward(self, states: Tensor) -> PositionLogits:
-        """Return logits for states (batch, directions, steps, width)."""
+    def forward(
+        self, states: Tensor, identifiers: Tensor | None = None, decode: _Decode | None = None
+    ) -> PositionLogits:
+        """Return logits for states (batch, directions, steps, width).
+
+        Args:
+            states: of the recognition decoder; only the form `heads` reads them.
+            identifiers: float (batch, directions, steps, length), for the other forms.
+            decode: returns the states of embedded identifiers, for the other forms.
+        """
+        if self.form != "heads":
+            assert identifiers is not None, "this form of the position forest reads identifiers"
+            assert decode is not None
+            states = decode(self.embed(identifiers))
         return PositionLogits(self.level(states), self.letter(states))

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posformer.models.encoder import Features
-from posformer.models.model_config import RecurrentDecoderConfig
+from posformer.models.model_config import CountingDecoderConfig, RecurrentDecoderConfig
 from posformer.models.positional_encoding import cell_positions
 
 
@@ -91,18 +91,17 @@ class RecurrentStack(nn.Module):
     Args:
         config: settings.
         channels: channels of the features.
-        counts: length of the counting vector; None for a decoder without counts.
+        vocab_size: length of the counting vector, for a decoder that counts.
     """
 
-    def __init__(
-        self, config: RecurrentDecoderConfig, channels: int, counts: int | None = None
-    ) -> None:
+    def __init__(self, config: RecurrentDecoderConfig, channels: int, vocab_size: int) -> None:
         super().__init__()
         self.positions = config.positions
         self.keys = nn.Linear(channels, config.attention)
         self.values = nn.Linear(channels, config.width)
         self.start = nn.Linear(channels, config.width)
-        self.counted = nn.Linear(counts, config.width) if counts is not None else None
+        counts = isinstance(config, CountingDecoderConfig)
+        self.counted = nn.Linear(vocab_size, config.width) if counts else None
         self.read = nn.GRUCell(config.embedding, config.width)
         self.attention = CoverageAttention(config)
         self.look = nn.GRUCell(config.width, config.width)
@@ -110,7 +109,7 @@ class RecurrentStack(nn.Module):
         self.fed = nn.Linear(config.embedding, config.width)  # named so in stored weights
 
     def prepare_memory(self, features: Features, counts: Tensor | None = None) -> RecurrentMemory:
-        """Return the memory of the images, with the symbol counts (batch, vocab_size)."""
+        """Return the memory of the images, with symbol counts (branches, batch, vocab_size)."""
         padding = features.padding
         cells = features.cells.flatten(1, 2)
         keys = self.keys(cells)
@@ -120,7 +119,7 @@ class RecurrentStack(nn.Module):
         counted = None
         if self.counted is not None:
             assert counts is not None, "this decoder needs symbol counts"
-            counted = self.counted(counts)
+            counted = self.counted(counts.mean(0))
         keys = keys.transpose(1, 2).contiguous()
         return RecurrentMemory(keys, self.values(cells), start, counted, padding)
 
@@ -164,16 +163,10 @@ class RecurrentStack(nn.Module):
 class RecurrentDecoder(nn.Module):
     """Token embedding, recurrence, and the linear layer over the vocabulary."""
 
-    def __init__(
-        self,
-        config: RecurrentDecoderConfig,
-        channels: int,
-        vocab_size: int,
-        counts: int | None = None,
-    ) -> None:
+    def __init__(self, config: RecurrentDecoderConfig, channels: int, vocab_size: int) -> None:
         super().__init__()
         self.symbols = nn.Embedding(vocab_size, config.embedding)
-        self.stack = RecurrentStack(config, channels, counts)
+        self.stack = RecurrentStack(config, channels, vocab_size)
         self.classify = nn.Linear(config.width, vocab_size)
         self.dropout = config.dropout
 
