@@ -24,7 +24,11 @@ def load_model(path: Path) -> RecognitionModel:
     """Load a model folder or a training checkpoint; the model is in evaluation mode."""
     if path.is_dir():
         folder = open_folder(path)
-        return _build(folder.config, folder.vocabulary, _folder_weights(folder), path)
+        try:
+            weights = load_file(folder.file(WEIGHTS))
+        except SafetensorError as error:
+            raise ModelError(f"{path / WEIGHTS}: {error}") from error
+        return _build(folder.config, folder.vocabulary, weights, path)
     if not path.exists():
         raise ModelError(f"{path}: no such model")
     checkpoint = read_checkpoint(path)
@@ -38,11 +42,7 @@ def load_model(path: Path) -> RecognitionModel:
 
 
 def save_model(
-    model: RecognitionModel,
-    path: Path,
-    info: Mapping[str, Any] | None = None,
-    *,
-    half: bool = False,
+    model: RecognitionModel, path: Path, info: Mapping[str, Any] | None = None, half: bool = False
 ) -> ModelFolder:
     """Write a model folder without ONNX files; see `posformer.runtime.model_export` for both.
 
@@ -59,14 +59,14 @@ def save_model(
 
 def save_weights(model: RecognitionModel, folder: Path, half: bool = False) -> Path:
     """Write `model.safetensors` without the parts that only training needs; return its path."""
-    file = folder / WEIGHTS
     weights = {
-        name: _stored(value, half)
+        name: value.half() if half and value.is_floating_point() else value
         for name, value in model.state_dict().items()
         if not _is_training_only(name, model)
     }
-    save_file(weights, file)
-    return file
+    contiguous = {name: value.cpu().contiguous() for name, value in weights.items()}
+    save_file(contiguous, folder / WEIGHTS)
+    return folder / WEIGHTS
 
 
 def take_weights(model: RecognitionModel, other: RecognitionModel) -> list[str]:
@@ -104,18 +104,6 @@ def _copy_tokens(target: Tensor, source: Tensor, new: Vocabulary, old: Vocabular
     for token in new.tokens:
         if token in old:
             target[new.index(token)] = source[old.index(token)]
-
-
-def _stored(value: Tensor, half: bool) -> Tensor:
-    value = value.detach().cpu().contiguous()
-    return value.half() if half and value.is_floating_point() else value
-
-
-def _folder_weights(folder: ModelFolder) -> dict[str, Tensor]:
-    try:
-        return load_file(folder.file(WEIGHTS))
-    except SafetensorError as error:
-        raise ModelError(f"{folder.path / WEIGHTS}: {error}") from error
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -40,11 +40,6 @@ def current_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, A
     return result
 
 
-def current_model_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a model under their current names."""
-    return current_settings(values, "model.")
-
-
 def current_checkpoint(own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `posformer` entry of a checkpoint under its current names."""
     result = dict(own)

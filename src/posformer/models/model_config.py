@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import dacite
 
 from posformer.errors import ConfigError
 from posformer.latex import is_structure
-from posformer.models.legacy import current_model_settings
+from posformer.models.legacy import current_settings
 
 STRIDE = 16  # pixels per cell of the feature map, in both directions
 
@@ -87,14 +87,8 @@ class RecurrentDecoderConfig:
     dropout: float = 0.2  # before the linear layer over the vocabulary
     directions: Literal["forward"] = "forward"
 
-    @property
-    def trained_directions(self) -> Directions:
-        """Directions of a training batch."""
-        return "forward"
-
-    @property
-    def refinement(self) -> None:
-        """None: the attention reads the coverage itself."""
+    trained_directions: ClassVar[Directions] = "forward"  # directions of a training batch
+    refinement: ClassVar[None] = None  # the attention reads the coverage itself
 
     def describe(self) -> str:
         """Return a short description."""
@@ -108,10 +102,7 @@ class MutualDecoderConfig(RecurrentDecoderConfig):
     coverage: tuple[int, ...] = (5, 11)  # attention aggregation
     temperature: float = 2.0  # of the mutual loss
 
-    @property
-    def trained_directions(self) -> Directions:
-        """Directions of a training batch."""
-        return "both"
+    trained_directions: ClassVar[Directions] = "both"
 
 
 @dataclass(frozen=True)
@@ -132,20 +123,17 @@ class OwnDecoderConfig:
     directions: Directions = "forward"
     settings: dict[str, Any] = field(default_factory=dict)  # read by the model
 
+    refinement: ClassVar[None] = None  # not known
+
     @property
     def trained_directions(self) -> Directions:
         """Directions of a training batch."""
         return self.directions
 
-    @property
-    def refinement(self) -> None:
-        """None: not known."""
-
     def describe(self) -> str:
         """Return a short description."""
-        return (
-            ", ".join(f"{name} {value}" for name, value in self.settings.items()) or "no settings"
-        )
+        settings = (f"{name} {value}" for name, value in self.settings.items())
+        return ", ".join(settings) or "no settings"
 
 
 AnyDecoderConfig = DecoderConfig | RecurrentDecoderConfig | OwnDecoderConfig
@@ -182,8 +170,7 @@ class ModelConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
         """Return the config of plain values; unknown settings raise ConfigError."""
-        model: ModelConfig = from_dict(cls, _with_decoder(values))
-        return model
+        return from_dict(cls, _with_decoder(values))
 
     def decoder_as(self, kind: type[_Kind]) -> _Kind:
         """Return the decoder config as an instance of a class.
@@ -197,15 +184,14 @@ class ModelConfig:
             raise ConfigError(f"model.decoder: {self.name} needs a {kind.__name__}")
         known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
         told = {"directions": self.decoder.directions} if "directions" in known else {}
-        made: _Kind = from_dict(kind, {**told, **self.decoder.settings})
-        return made
+        return from_dict(kind, {**told, **self.decoder.settings})
 
 
 def _with_decoder(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with the decoder config of the model, and short forms expanded."""
     from posformer.models.registry import MODELS  # imports this module
 
-    result = current_model_settings(values)
+    result = current_settings(values, "model.")
     name = str(result.get("name", "posformer"))
     if name not in MODELS and ":" not in name:
         raise ConfigError(
@@ -223,7 +209,7 @@ def _with_decoder(values: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def from_dict(kind: type[Any], values: dict[str, Any]) -> Any:
+def from_dict(kind: type[_Kind], values: dict[str, Any]) -> _Kind:
     """Return a dataclass of nested plain values; unknown names and wrong types are errors."""
     hooks: dict[type[Any], Callable[[Any], Any]] = {ModelConfig: _as_model}
     rules = dacite.Config(cast=[tuple, float], strict=True, type_hooks=hooks)

@@ -17,13 +17,7 @@ from torch import Tensor
 
 from posformer.errors import ModelError
 from posformer.latex import Vocabulary
-from posformer.models.model_config import (
-    DecoderConfig,
-    EncoderConfig,
-    ModelConfig,
-    PositionConfig,
-    RefinementConfig,
-)
+from posformer.models.model_config import ModelConfig
 from posformer.models.posformer import PosFormer
 
 
@@ -33,20 +27,7 @@ class _StandIn:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
-    def __setstate__(self, state: Any) -> None:
-        pass
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
-    def append(self, item: Any) -> None:
-        pass
-
-    def extend(self, items: Any) -> None:
-        pass
-
-    def add(self, item: Any) -> None:
-        pass
+    __setstate__ = __setitem__ = append = extend = add = __init__
 
 
 _REBUILDERS = {
@@ -56,6 +37,9 @@ _REBUILDERS = {
     ("torch._utils", "_rebuild_parameter"): torch._utils._rebuild_parameter,
 }
 _STORAGE = re.compile(r"(Float|Half|BFloat16|Double|Long|Int|Short|Char|Byte|Bool)Storage")
+
+
+_UNREADABLE = (pickle.UnpicklingError, RuntimeError, EOFError, zipfile.BadZipFile, ValueError)
 
 
 class _TensorUnpickler(pickle.Unpickler):
@@ -103,13 +87,7 @@ def _read(path: Path) -> dict[str, Any]:
         content = torch.load(
             path, map_location="cpu", pickle_module=_pickle_module, weights_only=False
         )
-    except (
-        pickle.UnpicklingError,
-        RuntimeError,
-        EOFError,
-        zipfile.BadZipFile,
-        ValueError,
-    ) as error:
+    except _UNREADABLE as error:
         raise ModelError(f"{path}: not a checkpoint ({str(error).splitlines()[0]})") from error
     if not isinstance(content, dict):
         raise ModelError(f"{path}: not a Lightning checkpoint")
@@ -123,25 +101,25 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _config(settings: dict[str, Any], with_position: bool) -> ModelConfig:
     """Return the config for the authors' settings; CoMER counts every token as coverage."""
-    layers = int(settings["num_layers"])
+    growth, layers = int(settings["growth_rate"]), [int(settings["num_layers"])] * 3
     dropout = float(settings["dropout"])
-    return ModelConfig(
-        encoder=EncoderConfig(int(settings["growth_rate"]), (layers,) * 3, 0.2, mask_padding=False),
-        decoder=DecoderConfig(
-            width=int(settings["d_model"]),
-            heads=int(settings["nhead"]),
-            layers=int(settings["num_decoder_layers"]),
-            feedforward=int(settings["dim_feedforward"]),
-            dropout=dropout,
-            attention_dropout=dropout,
-            refinement=RefinementConfig(
-                channels=int(settings["dc"]),
-                structure=("^", "_", "{") if with_position else (),
-                masked_by="input",
-            ),
-        ),
-        position=PositionConfig(form="separate", coding="authors") if with_position else None,
-    )
+    structure = ["^", "_", "{"] if with_position else []
+    refinement = {"channels": int(settings["dc"]), "structure": structure, "masked_by": "input"}
+    decoder = {
+        "width": int(settings["d_model"]),
+        "heads": int(settings["nhead"]),
+        "layers": int(settings["num_decoder_layers"]),
+        "feedforward": int(settings["dim_feedforward"]),
+        "dropout": dropout,
+        "attention_dropout": dropout,
+        "refinement": refinement,
+    }
+    values = {
+        "encoder": {"growth": growth, "layers": layers, "dropout": 0.2, "mask_padding": False},
+        "decoder": decoder,
+        "position": {"form": "separate", "coding": "authors"} if with_position else None,
+    }
+    return ModelConfig.from_dict(values)
 
 
 _RENAMES = [
@@ -170,14 +148,8 @@ _RENAMES = [
     (r"^encoder\.model\.conv1\.", "encoder.net.stem."),
     (r"^encoder\.model\.norm1\.", "encoder.net.stem_norm."),
     (r"^encoder\.model\.post_norm\.", "encoder.net.final_norm."),
-    (
-        r"^encoder\.model\.dense(\d)\.(\d+)\.",
-        lambda found: f"encoder.net.blocks.{int(found[1]) - 1}.{found[2]}.",
-    ),
-    (
-        r"^encoder\.model\.trans(\d)\.",
-        lambda found: f"encoder.net.transitions.{int(found[1]) - 1}.",
-    ),
+    *((rf"^encoder\.model\.dense{n + 1}\.", f"encoder.net.blocks.{n}.") for n in range(3)),
+    *((rf"^encoder\.model\.trans{n + 1}\.", f"encoder.net.transitions.{n}.") for n in range(2)),
     (r"(blocks\.\d+\.\d+)\.conv1\.", r"\1.squeeze."),
     (r"(blocks\.\d+\.\d+)\.bn1\.", r"\1.squeeze_norm."),
     (r"(blocks\.\d+\.\d+)\.conv2\.", r"\1.look."),
@@ -192,7 +164,7 @@ def _renamed(name: str) -> str | None:
     if ".pos_enc" in name:
         return None
     for pattern, replacement in _RENAMES:
-        name = re.sub(pattern, replacement, name)  # type: ignore[call-overload]
+        name = re.sub(pattern, replacement, name)
     return name
 
 
