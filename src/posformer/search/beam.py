@@ -109,8 +109,9 @@ def beam_search(
         last = frontier.tokens[..., -1].reshape(len(frontier.images), -1, 1)
         output, state = model.step(last, state)
         totals = _extend(frontier, output, starts, pad)
-        if length == options.max_length:
-            totals = _force_end(totals, ends[frontier.directions])
+        if length == options.max_length:  # so that the longest hypotheses finish too
+            others = np.arange(totals.shape[-1]) != ends[frontier.directions][..., None, None]
+            totals = np.where(others, -np.inf, totals)
         candidates = _best_candidates(totals, 2 * options.beam, ends[frontier.directions])
         _collect_finished(finished, frontier, candidates, directions, options)
         frontier, images, beams = _advance(frontier, candidates, finished, options)
@@ -125,21 +126,11 @@ def _extend(
     frontier: _Frontier, output: NDArray[np.float32], starts: _Integers, pad: int
 ) -> _Floats:
     """Return the totals of all continuations, (batch, directions, beams, vocab_size)."""
-    totals: _Floats = frontier.totals[..., None] + output.reshape(
-        *frontier.totals.shape, output.shape[-1]
-    )
+    totals: _Floats = frontier.totals[..., None] + output.reshape(*frontier.totals.shape, -1)
     totals[..., pad] = -np.inf
     image, direction = np.indices(frontier.directions.shape)
     totals[image, direction, :, starts[frontier.directions]] = -np.inf
     return totals
-
-
-def _force_end(totals: _Floats, ends: _Integers) -> _Floats:
-    """Forbid every token but the end, so that the longest hypotheses finish too."""
-    image, direction = np.indices(ends.shape)
-    forced = np.full_like(totals, -np.inf)
-    forced[image, direction, :, ends] = totals[image, direction, :, ends]
-    return forced
 
 
 def _best_candidates(totals: _Floats, count: int, ends: _Integers) -> _Candidates:
@@ -209,14 +200,13 @@ def _advance(
     order = np.argsort(candidates.ended[images[:, None], searches], axis=-1, kind="stable")
     order = order[..., : options.beam]
     parents = candidates.parents[image, search, order]
-    tokens = candidates.tokens[image, search, order]
+    earlier = frontier.tokens[image, search, parents]
+    added = candidates.tokens[image, search, order]
     new = _Frontier(
         images=frontier.images[images],
         directions=frontier.directions[images[:, None], searches],
         totals=totals[image, search, order],
-        tokens=np.concatenate(
-            [frontier.tokens[image, search, parents], tokens[..., None]], axis=-1
-        ),
+        tokens=np.concatenate([earlier, added[..., None]], axis=-1),
     )
     beams = search * frontier.totals.shape[-1] + parents
     return new, images, beams.reshape(len(images), searches.shape[1] * beams.shape[2])

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from posformer.search.greedy import greedy_search
 from posformer.search.step_model import State, StepModel
 
 _Tokens = tuple[int, ...]
+_Check = Callable[[_Tokens], bool]
 # For each sequence its scores, float64 (scales, 2 directions), NaN where unknown.
 _Scores = dict[_Tokens, NDArray[np.float64]]
 
@@ -23,7 +25,7 @@ def search(
     eos: int,
     batch: int,
     pad: int = 0,
-    is_well_formed: Callable[[tuple[int, ...]], bool] | None = None,
+    is_well_formed: _Check | None = None,
 ) -> list[list[Hypothesis]]:
     """Find the best token sequences of every expression.
 
@@ -57,20 +59,11 @@ def search(
         _merge(finished[first : first + options.scales])
         for first in range(0, batch, options.scales)
     ]
-    well_formed = [
-        {tokens for tokens in scores if not is_well_formed or is_well_formed(tokens)}
-        for scores in expressions
-    ]
+    is_valid: _Check = cache(is_well_formed or (lambda tokens: True))
     if options.rescore:
-        expressions = [
-            _contenders(scores, valid, options.top_k)
-            for scores, valid in zip(expressions, well_formed, strict=True)
-        ]
+        expressions = [_contenders(scores, is_valid, options.top_k) for scores in expressions]
         _rescore(model, expressions, directions, options)
-    return [
-        _rank(scores, valid, options)
-        for scores, valid in zip(expressions, well_formed, strict=True)
-    ]
+    return [_rank(scores, is_valid, options) for scores in expressions]
 
 
 def _merge(finished: Sequence[Sequence[Sequence[FinishedHypothesis]]]) -> _Scores:
@@ -84,18 +77,18 @@ def _merge(finished: Sequence[Sequence[Sequence[FinishedHypothesis]]]) -> _Score
     return scores
 
 
-def _contenders(scores: _Scores, well_formed: set[_Tokens], top_k: int) -> _Scores:
+def _contenders(scores: _Scores, is_valid: _Check, top_k: int) -> _Scores:
     """Drop the sequences that cannot be among the `top_k` best.
 
     An unknown score is at most zero. Sequences whose scores are all known therefore set a bound
     that the others must be able to reach.
     """
-    if len(well_formed) < top_k:
+    valid = {tokens: table for tokens, table in scores.items() if is_valid(tokens)}
+    if len(valid) < top_k:
         return scores
-    scores = {tokens: table for tokens, table in scores.items() if tokens in well_formed}
-    known = sorted(float(table.sum()) for table in scores.values() if not np.isnan(table).any())
+    known = sorted(float(table.sum()) for table in valid.values() if not np.isnan(table).any())
     bound = known[-top_k] if len(known) >= top_k else -math.inf
-    return {tokens: table for tokens, table in scores.items() if np.nansum(table) >= bound}
+    return {tokens: table for tokens, table in valid.items() if np.nansum(table) >= bound}
 
 
 def _rescore(
@@ -143,18 +136,13 @@ def _assign_beams(images: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int6
     return indices, np.arange(len(indices)) - first
 
 
-def _rank(scores: _Scores, well_formed: set[_Tokens], options: DecodingOptions) -> list[Hypothesis]:
+def _rank(scores: _Scores, is_valid: _Check, options: DecodingOptions) -> list[Hypothesis]:
     """Return the best sequences of one expression, valid ones first; ties go by token ids."""
     ranked = []
     for tokens, table in scores.items():
         forward, backward = table.mean(axis=0)
         score = forward + backward if options.rescore else np.nanmax(table)
-        ranked.append(
-            Hypothesis(tokens, float(score), _none_if_nan(forward), _none_if_nan(backward))
-        )
-    ranked.sort(key=lambda one: (one.tokens not in well_formed, -one.score, one.tokens))
+        known = (None if math.isnan(mean) else float(mean) for mean in (forward, backward))
+        ranked.append(Hypothesis(tokens, float(score), *known))
+    ranked.sort(key=lambda one: (not is_valid(one.tokens), -one.score, one.tokens))
     return ranked[: options.top_k]
-
-
-def _none_if_nan(score: float) -> float | None:
-    return None if math.isnan(score) else float(score)
