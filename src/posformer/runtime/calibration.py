@@ -15,6 +15,8 @@ from posformer.models.model_config import from_dict
 from posformer.models.model_folder import VOCABULARY, ModelFolder, open_folder, write_folder
 from posformer.search import Hypothesis
 
+_Outcomes = Sequence[bool] | NDArray[np.bool_]
+
 _MIN_PROBABILITY = 1e-6  # no result is impossible or certain
 
 
@@ -51,12 +53,9 @@ class Calibration:
             ConfigError: If the entry is not a calibration.
         """
         stored = info.get("calibration")
-        if stored is None:
-            return None
-        if not isinstance(stored, dict):
+        if not isinstance(stored, dict | None):
             raise ConfigError(f"calibration: {stored!r} is not a set of numbers")
-        found: Calibration = from_dict(cls, stored)
-        return found
+        return None if stored is None else from_dict(cls, stored)
 
 
 def confidences(
@@ -71,9 +70,7 @@ def confidences(
         hypotheses: Hypotheses of one image, best first.
         calibration: The calibration of the model, if any.
     """
-    if not hypotheses:
-        return ()
-    if calibration is None:
+    if calibration is None or not hypotheses:
         means = [_mean_log_probability(hypothesis) for hypothesis in hypotheses]
         return tuple(float(np.exp(min(mean, 0.0))) for mean in means)
     found: list[float] = []
@@ -84,7 +81,7 @@ def confidences(
 
 
 def fit_calibration(
-    hypotheses: Sequence[Hypothesis], correct: Sequence[bool] | NDArray[np.bool_], data: str = ""
+    hypotheses: Sequence[Hypothesis], correct: _Outcomes, data: str = ""
 ) -> Calibration:
     """Fit a calibration.
 
@@ -123,10 +120,7 @@ def fit_calibration(
 
 
 def cross_validate(
-    hypotheses: Sequence[Hypothesis],
-    correct: Sequence[bool] | NDArray[np.bool_],
-    folds: int = 10,
-    seed: int = 0,
+    hypotheses: Sequence[Hypothesis], correct: _Outcomes, folds: int = 10, seed: int = 0
 ) -> NDArray[np.float64]:
     """Return cross-validated confidences, float64 (hypotheses,).
 
@@ -167,9 +161,7 @@ class Reliability:
 
 
 def measure_reliability(
-    confidence: Sequence[float] | NDArray[np.float64],
-    correct: Sequence[bool] | NDArray[np.bool_],
-    bins: int = 10,
+    confidence: Sequence[float] | NDArray[np.float64], correct: _Outcomes, bins: int = 10
 ) -> Reliability:
     """Return the reliability curve and the expected calibration error.
 
@@ -186,13 +178,10 @@ def measure_reliability(
         mean = np.bincount(index, sure, bins) / counts
         rate = np.bincount(index, right, bins) / counts
     gap = np.nansum(np.abs(mean - rate) * counts) / max(len(sure), 1)
-    return Reliability(
-        tuple(bounds.tolist()),
-        tuple(counts.tolist()),
-        tuple(mean.tolist()),
-        tuple(rate.tolist()),
-        float(gap),
+    edges, sizes, sureness, accuracy = (
+        tuple(values.tolist()) for values in (bounds, counts, mean, rate)
     )
+    return Reliability(edges, sizes, sureness, accuracy, float(gap))
 
 
 def _logistic(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
