@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-__all__ = ["atomic_file", "atomic_folder", "atomic_path", "atomic_write"]
-
 
 def atomic_write(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file, creating parent folders; an existing file is replaced in one step."""

@@ -11,8 +11,6 @@ from posformer import __version__
 from posformer.models.model_folder import CARD, ModelFolder, open_folder
 from posformer.runtime.engine import model_path
 
-__all__ = ["describe_model", "describe_program"]
-
 _LIBRARIES = ("numpy", "onnxruntime", "opencv-python-headless", "pillow", "torch")
 
 

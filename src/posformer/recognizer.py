@@ -27,8 +27,6 @@ from posformer.runtime.decoding import decode_images
 from posformer.runtime.engine import Engine, Runtime, load_runtime
 from posformer.search import DecodingOptions, Hypothesis
 
-__all__ = ["Alternative", "Recognition", "Recognizer", "Source", "Strokes", "is_inkml", "prepare"]
-
 Image = NDArray[np.uint8]  # (height, width), white ink on black
 # Each stroke is a list of points or an array (points, 2 or more): x, y (down), in any unit.
 Strokes = Sequence[Sequence[Sequence[float]]] | Sequence[NDArray[Any]]

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from posformer.recognizer import Recognition, Recognizer
     from posformer.search import DecodingOptions
 
-__all__ = ["Format", "NamedSource", "ResultWriter", "find_files", "open_output", "recognize_files"]
-
 STDIN = "-"
 _IMAGES = "bmp dib gif heic heif jpeg jpg pbm pdf pgm png ppm tif tiff webp"
 SUFFIXES = frozenset(f".{name}" for name in (*_IMAGES.split(), "inkml"))

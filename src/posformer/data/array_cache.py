@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["DEFAULT_CACHE", "ArrayCache", "file_state"]
-
 DEFAULT_CACHE = Path("runs") / "cache"
 """Default cache folder, relative to the working directory."""
 

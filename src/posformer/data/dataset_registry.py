@@ -19,8 +19,6 @@ from posformer.data.ink_dataset import InkDataset, list_ink_splits, load_ink
 from posformer.data.storage import Files, open_files
 from posformer.errors import DataError
 
-__all__ = ["FORMATS", "Dataset", "DatasetFormat", "Expression", "open_dataset"]
-
 
 class Expression(Protocol):
     """An item of a dataset."""

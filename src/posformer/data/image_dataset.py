@@ -17,14 +17,6 @@ from posformer.errors import DataError, ImageError
 from posformer.image.loading import Polarity, image_size, load_image, white_on_black
 from posformer.image.sizing import fit_scale, ink_box, resample
 
-__all__ = [
-    "ImageDataset",
-    "ImageSample",
-    "ImageSampler",
-    "list_splits",
-    "open_images",
-]
-
 _HEADER_BYTES = 4096  # nearly always enough to read the size of an image
 
 

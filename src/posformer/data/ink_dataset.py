@@ -25,17 +25,6 @@ from posformer.ink.captions import caption_of
 from posformer.ink.inkml import read_inkml
 from posformer.ink.render import RenderStyle, render, render_aligned, rendered_size
 
-__all__ = [
-    "DEFAULT_CACHE",
-    "InkDataset",
-    "InkSample",
-    "InkSampler",
-    "InkTransform",
-    "drop_known_texts",
-    "list_ink_splits",
-    "load_ink",
-]
-
 _CACHE_VERSION = 4  # to be raised whenever reading, alignment or scaling changes
 
 _log = logging.getLogger(__name__)

@@ -9,8 +9,6 @@ from posformer.data.storage import Files
 from posformer.errors import DataError
 from posformer.latex import split_caption
 
-__all__ = ["Example", "Problem", "line_location", "read_labels"]
-
 
 ProblemKind = Literal[
     "missing image", "unknown token", "empty caption", "broken image", "duplicate name"

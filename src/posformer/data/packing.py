@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from posformer.errors import DataError
 from posformer.models.model_config import STRIDE
 
-__all__ = ["pack_batches", "shard", "step_share", "valid_share"]
-
 # Padding in length costs decoder time only, padding in height or width also encoder time.
 _LENGTH_WEIGHT = 0.5
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from posformer.errors import DataError
 
-__all__ = ["Sample", "Sampler", "check_scale_range"]
-
 
 class Sample(Protocol):
     """A training example. All random choices are made, but the image is not rendered yet."""

@@ -12,8 +12,6 @@ from pathlib import Path, PurePosixPath
 from posformer.data.storage import Files
 from posformer.errors import DataError
 
-__all__ = ["IMAGE_SUFFIXES", "Split", "find_splits", "pick_split"]
-
 IMAGE_SUFFIXES = (".bmp", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".gif", ".webp")
 
 _LABEL_SUFFIXES = {".txt", ".tsv"}

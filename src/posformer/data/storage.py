@@ -9,8 +9,6 @@ from pathlib import Path
 
 from posformer.errors import DataError
 
-__all__ = ["Files", "FolderFiles", "ZipFiles", "open_files"]
-
 # Raised by zipfile for members that are damaged, encrypted or use an unknown compression.
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
 

@@ -14,8 +14,6 @@ from posformer.image.contrast import Contrast, measure_contrast
 from posformer.image.pen import pen_width, thin
 from posformer.image.ruling import erase_ruling
 
-__all__ = ["CleanImage", "clean"]
-
 # Measured on CROHME's images, which the model was trained on.
 SYMBOL_HEIGHT = 29.5  # median of the mean height of connected components, without the pen's width
 SYMBOL_HEIGHT_RANGE = (16.0, 80.0)  # holds that mean in nearly all images

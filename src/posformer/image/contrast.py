@@ -8,8 +8,6 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Contrast", "measure_contrast"]
-
 BACKGROUND_SIDE = 120  # the light is estimated on an image of this many pixels, squared
 BACKGROUND_WINDOW = 41  # a third of it: wider than any stroke, narrower than most shadows
 MIN_PAPER_BRIGHTNESS = 80  # of 255; on darker paper, differences are noise

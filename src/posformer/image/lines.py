@@ -18,8 +18,6 @@ from posformer.image.cleanup import (
     covering_box,
 )
 
-__all__ = ["Band", "find_lines", "split_lines"]
-
 MIN_LINE_GAP = 0.7 * SYMBOL_HEIGHT  # between two formulas; narrower gaps are rare
 MAX_LIMIT_HEIGHT = 0.9 * SYMBOL_HEIGHT  # of a limit below or above an operator
 

@@ -20,17 +20,6 @@ from PIL import WebPImagePlugin as _webp  # noqa: F401
 
 from posformer.errors import ImageError
 
-__all__ = [
-    "MAX_PIXELS",
-    "MAX_SIDE",
-    "ImageInput",
-    "ImageWarning",
-    "Polarity",
-    "image_size",
-    "load_image",
-    "white_on_black",
-]
-
 MAX_PIXELS = 64_000_000
 MAX_SIDE = 32_000
 PDF_DPI = 200

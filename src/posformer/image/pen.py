@@ -4,8 +4,6 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pen_width", "thin"]
-
 _SQUARE = np.ones((3, 3), np.uint8)
 
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from posformer.image.contrast import Contrast
 from posformer.image.pen import pen_width
 
-__all__ = ["erase_ruling"]
-
 MIN_LINE_CONTRAST = 0.15  # relative to the contrast of ink
 MAX_SLOPE = 0.1  # of a printed line in a photo that is held slightly askew
 

@@ -6,8 +6,6 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["at_working_size", "fit_scale", "ink_box", "resample"]
-
 
 def ink_box(image: NDArray[np.uint8], margin: int) -> tuple[int, int, int, int]:
     """Return the bounding box of the ink, extended by a margin.

@@ -31,8 +31,6 @@ from posformer.serve.schemas import (
 from posformer.serve.settings import Settings
 from posformer.serve.worker_pool import WorkerPool
 
-__all__ = ["create_app"]
-
 _LOG = logging.getLogger("posformer.serve")
 
 _ERRORS: dict[int | str, dict[str, Any]] = {

@@ -9,8 +9,6 @@ from posformer.explain.forced_decoding import force_decode
 from posformer.recognizer import Recognition, Recognizer, Source, prepare
 from posformer.serve.schemas import Explanation, TokenAttention
 
-__all__ = ["explain"]
-
 
 def explain(
     recognizer: Recognizer, source: Source, recognition: Recognition

@@ -12,8 +12,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from posformer.serve.settings import Settings
 
-__all__ = ["HEADERS", "RequestGuard"]
-
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

@@ -10,8 +10,6 @@ from posformer.latex.forest_drawing import forest_records
 from posformer.latex.mathml import to_mathml
 from posformer.recognizer import Recognition
 
-__all__ = ["Answer", "Expression", "Failure", "Health", "Latex", "Model", "Strokes"]
-
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=8)]
 

@@ -10,8 +10,6 @@ from fastapi import FastAPI
 
 from posformer.errors import PosformerError
 
-__all__ = ["allowed_hosts", "serve"]
-
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from posformer.errors import ConfigError
 from posformer.search import DecodingOptions
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True)
 class Settings:

@@ -14,8 +14,6 @@ from posformer.search import DecodingOptions
 from posformer.serve.explanation import explain
 from posformer.serve.schemas import Explanation
 
-__all__ = ["Outcome", "WorkerPool"]
-
 _DECAY = 0.9  # of the moving average of the time per job
 
 

@@ -8,8 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-__all__ = ["page_routes"]
-
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _PATHS = {"index.html": "/", "docs.html": "/docs"}
 
