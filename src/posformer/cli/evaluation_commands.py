@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from posformer.cli import shared_options as shared
 
@@ -14,36 +15,32 @@ def evaluate(
     model: shared.ModelOption = None,
     earlier: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="Predictions to score instead of a model's."),
+        Option("--from", metavar="FILE", help="Predictions to score instead of a model's."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="JSON file of the scores to write.")
+        Path | None, Option("--output", "-o", help="JSON file of the scores to write.")
     ] = None,
     predictions: Annotated[
-        Path | None, typer.Option(help="File of predictions to write, one JSON object per line.")
+        Path | None, Option(help="File of predictions to write, one JSON object per line.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of an HTML report to write.")
+        Path | None, Option(metavar="DIR", help="Folder of an HTML report to write.")
     ] = None,
-    errors: Annotated[
-        int, typer.Option(min=0, help="Maximum number of errors in the report.")
-    ] = 200,
+    errors: Annotated[int, Option(min=0, help="Maximum number of errors in the report.")] = 200,
     against: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Predictions of another model to compare with."),
+        Option(metavar="FILE", help="Predictions of another model to compare with."),
     ] = None,
     label_graphs: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of symLG files to write, for LgEval.")
+        Path | None, Option(metavar="DIR", help="Folder of symLG files to write, for LgEval.")
     ] = None,
     leave_out: shared.LeaveOutOption = None,
     limit: shared.LimitOption = None,
     beam: shared.BeamOption = shared.PAPER_BEAM,
     scales: shared.ScalesOption = 1,
     greedy: shared.GreedyOption = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the tables in Markdown.")
-    ] = False,
-    engine: shared.EngineOption = shared.EngineChoice.AUTO,
+    markdown: Annotated[bool, Option("--markdown", help="Print the tables in Markdown.")] = False,
+    engine: shared.EngineOption = "auto",
     threads: shared.ThreadsOption = None,
 ) -> None:
     """Evaluate a model on a dataset: ExpRate, ExpRate with up to 3 errors, CER."""
@@ -66,7 +63,7 @@ def evaluate(
     if examples is None or earlier is not None:
         found, used_ink = evaluation.read_predictions(str(earlier)), False
     else:
-        runtime = load_runtime(model, engine.value, threads)
+        runtime = load_runtime(model, engine, threads)
         options = DecodingOptions(beam=beam, scales=scales, greedy=greedy)
         found = list(predict(runtime, examples, options))
         used_ink = bool(runtime.info.get("used_ink"))
@@ -93,7 +90,7 @@ def evaluate(
 def compare(
     candidates: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="CONFIG[:KEY=VALUE,...]... [KEY=VALUE]...",
             help="Configs, finished runs or model folders; settings to override in all configs.",
         ),
@@ -101,24 +98,24 @@ def compare(
     data: shared.DataOption = None,
     split: shared.SplitOption = None,
     leave_out: shared.LeaveOutOption = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Training runs per config.")] = 1,
+    seeds: Annotated[int, Option(min=1, help="Training runs per config.")] = 1,
     minutes: Annotated[
-        float | None, typer.Option(help="CPU minutes per training run (default: as configured).")
+        float | None, Option(help="CPU minutes per training run (default: as configured).")
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Epochs per training run (default: as configured).")
+        int | None, Option(min=1, help="Epochs per training run (default: as configured).")
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Baseline (default: the model without position forest)."),
+        Option(metavar="NAME", help="Baseline (default: the model without position forest)."),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder of the runs and the table.")
+        Path, Option("--output", "-o", help="Folder of the runs and the table.")
     ] = Path("runs/compare"),
     limit: shared.LimitOption = None,
     beam: shared.BeamOption = shared.PAPER_BEAM,
     greedy: shared.GreedyOption = False,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    threads: Annotated[int, Option(min=1, help="CPU threads.")] = 1,
 ) -> None:
     """Train several configs at an equal budget and print a table; resumes where it stopped."""
     from posformer.comparison import (
@@ -160,19 +157,15 @@ def compare(
 
 
 def calibrate(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")],
-    data: Annotated[
-        Path, typer.Option("--data", help="Dataset of images or ink: zip file or folder.")
-    ],
-    split: Annotated[
-        str, typer.Option("--split", help="Split to fit on: validation data, never a test set.")
-    ],
+    model: Annotated[Path, Argument(metavar="MODEL", help="Model folder.")],
+    data: Annotated[Path, Option(help="Dataset of images or ink: zip file or folder.")],
+    split: Annotated[str, Option(help="Split to fit on: validation data, never a test set.")],
     leave_out: shared.LeaveOutOption = None,
     limit: shared.LimitOption = None,
     beam: shared.BeamOption = shared.DEFAULT_BEAM,
     scales: shared.ScalesOption = shared.DEFAULT_SCALES,
     curve: Annotated[
-        Path | None, typer.Option(help="Plot of the reliability curve to write: .svg or .png.")
+        Path | None, Option(help="Plot of the reliability curve to write: .svg or .png.")
     ] = None,
     threads: shared.ThreadsOption = None,
 ) -> None:

@@ -1,34 +1,27 @@
 """`posformer explain`."""
 
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from posformer.cli import shared_options as shared
 
 
-class DirectionChoice(str, Enum):
-    """Decoding directions."""
-
-    FORWARD = "forward"
-    BACKWARD = "backward"
-
-
 def explain(
-    image: Annotated[Path, typer.Argument(help="Image of a formula, or InkML file.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")],
+    image: Annotated[Path, Argument(help="Image of a formula, or InkML file.")],
+    output: Annotated[Path, Option("--output", "-o", help="Folder to write.")],
     model: shared.ModelOption = None,
     against: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="Another model to show side by side.")
+        Path | None, Option(metavar="MODEL", help="Another model to show side by side.")
     ] = None,
     latex: Annotated[
-        str | None, typer.Option(help="LaTeX to explain (default: the recognized LaTeX).")
+        str | None, Option(help="LaTeX to explain (default: the recognized LaTeX).")
     ] = None,
     direction: Annotated[
-        DirectionChoice, typer.Option(help="Decoding direction.")
-    ] = DirectionChoice.FORWARD,
+        Literal["forward", "backward"], Option(help="Decoding direction.")
+    ] = "forward",
     beam: shared.BeamOption = shared.DEFAULT_BEAM,
     threads: shared.ThreadsOption = None,
 ) -> None:
@@ -42,7 +35,7 @@ def explain(
         model=model,
         against=against,
         latex=latex,
-        direction=direction.value,
+        direction=direction,
         options=DecodingOptions(beam=beam),
         threads=threads,
     )

@@ -2,27 +2,19 @@
 
 import json
 import sys
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from posformer.errors import LatexError
 
 
-class ForestFormat(str, Enum):
-    """Output formats of `posformer forest`."""
-
-    TREE = "tree"
-    TABLE = "table"
-    JSON = "json"
-
-
 def forest(
-    latex: Annotated[str, typer.Argument(metavar="LATEX", help="Expression; - for stdin.")],
+    latex: Annotated[str, Argument(metavar="LATEX", help="Expression; - for stdin.")],
     format: Annotated[
-        ForestFormat, typer.Option("--format", help="Trees, a table, or JSON.")
-    ] = ForestFormat.TREE,
+        Literal["tree", "table", "json"], Option(help="Trees, a table, or JSON.")
+    ] = "tree",
 ) -> None:
     """Show the position forest of an expression: identifiers, levels, relative positions."""
     from posformer.latex import encode_forest, normalize
@@ -32,9 +24,9 @@ def forest(
     if not tokens:
         raise LatexError("there is no expression to encode")
     encoded = encode_forest(tokens)
-    if format is ForestFormat.TREE:
+    if format == "tree":
         typer.echo(draw_forest(encoded))
-    elif format is ForestFormat.TABLE:
+    elif format == "table":
         typer.echo(forest_table(encoded))
     else:
         typer.echo(json.dumps(forest_records(encoded), ensure_ascii=False, indent=2))

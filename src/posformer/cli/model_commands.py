@@ -4,25 +4,24 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from posformer.cli import shared_options as shared
 
 
 def train(
-    config: Annotated[Path, typer.Option("--config", "-c", help="Config file (YAML).")],
+    config: Annotated[Path, Option("--config", "-c", help="Config file (YAML).")],
     changes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Settings to override, such as epochs=10."),
+        Argument(metavar="[KEY=VALUE]...", help="Settings to override, such as epochs=10."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder of the run (default: runs/NAME).")
+        Path | None, Option("--output", "-o", help="Folder of the run (default: runs/NAME).")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume from the last checkpoint.")
-    ] = False,
+    resume: Annotated[bool, Option("--resume", help="Resume from the last checkpoint.")] = False,
     init: Annotated[
         Path | None,
-        typer.Option("--init", metavar="MODEL", help="Model to take the initial weights from."),
+        Option(metavar="MODEL", help="Model to take the initial weights from."),
     ] = None,
 ) -> None:
     """Train a model from a config."""
@@ -35,16 +34,16 @@ def train(
 
 def export(
     source: Annotated[
-        Path, typer.Argument(metavar="CHECKPOINT", help="Training checkpoint or model folder.")
+        Path, Argument(metavar="CHECKPOINT", help="Training checkpoint or model folder.")
     ],
     output: shared.OutputModelArgument,
     half: shared.HalfOption = False,
     card: Annotated[
-        Path | None, typer.Option(help="Model card (Markdown) to include as README.md.")
+        Path | None, Option(help="Model card (Markdown) to include as README.md.")
     ] = None,
     scale: Annotated[
         float | None,
-        typer.Option(
+        Option(
             min=0.1,
             max=4,
             help="Input scale relative to CROHME's images (default: as in training). Larger is "
@@ -68,12 +67,12 @@ def export(
 
 def import_checkpoint(
     checkpoint: Annotated[
-        Path, typer.Argument(help="Checkpoint published by the authors of PosFormer or CoMER.")
+        Path, Argument(help="Checkpoint published by the authors of PosFormer or CoMER.")
     ],
     output: shared.OutputModelArgument,
     vocabulary: Annotated[
         Path | None,
-        typer.Option(help="Vocabulary, one token per line (default: the bundled model's)."),
+        Option(help="Vocabulary, one token per line (default: the bundled model's)."),
     ] = None,
     half: shared.HalfOption = False,
 ) -> None:

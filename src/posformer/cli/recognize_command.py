@@ -1,38 +1,30 @@
 """`posformer recognize`."""
 
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from posformer.cli import shared_options as shared
-
-
-class ResultFormat(str, Enum):
-    """Output formats of `posformer recognize`."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
 
 
 def recognize(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH...", help="Images, InkML files, folders; - for stdin."),
+        Argument(metavar="PATH...", help="Images, InkML files, folders; - for stdin."),
     ],
     beam: shared.BeamOption = shared.DEFAULT_BEAM,
     scales: shared.ScalesOption = shared.DEFAULT_SCALES,
-    top_k: Annotated[int, typer.Option(min=1, max=100, help="Results per image.")] = 1,
+    top_k: Annotated[int, Option(min=1, max=100, help="Results per image.")] = 1,
     format: Annotated[
-        ResultFormat, typer.Option("--format", help="LaTeX, JSON lines, or CSV.")
-    ] = ResultFormat.TEXT,
+        Literal["text", "json", "csv"], Option(help="LaTeX, JSON lines, or CSV.")
+    ] = "text",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write (default: stdout).")
+        Path | None, Option("--output", "-o", help="File to write (default: stdout).")
     ] = None,
     model: shared.ModelOption = None,
-    engine: shared.EngineOption = shared.EngineChoice.AUTO,
+    engine: shared.EngineOption = "auto",
     threads: shared.ThreadsOption = None,
     greedy: shared.GreedyOption = False,
 ) -> None:
@@ -42,6 +34,6 @@ def recognize(
     from posformer.search import DecodingOptions
 
     options = DecodingOptions(beam=beam, scales=scales, greedy=greedy, top_k=top_k)
-    recognizer = Recognizer.load(model, engine.value, threads)
-    failed = recognize_files(recognizer, paths, output, format.value, options)
+    recognizer = Recognizer.load(model, engine, threads)
+    failed = recognize_files(recognizer, paths, output, format, options)
     raise typer.Exit(1 if failed else 0)

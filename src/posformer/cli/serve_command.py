@@ -3,36 +3,35 @@
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from posformer.cli import shared_options as shared
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")
+        int, Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")
     ] = 8000,
     model: shared.ModelOption = None,
     threads: shared.ThreadsOption = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Worker threads.")] = 1,
+    workers: Annotated[int, Option(min=1, max=64, help="Worker threads.")] = 1,
     batch: Annotated[
-        int, typer.Option(min=1, max=64, help="Maximum requests that a worker decodes together.")
+        int, Option(min=1, max=64, help="Maximum requests that a worker decodes together.")
     ] = 8,
     requests: Annotated[
-        int, typer.Option(min=1, help="Maximum open requests; more are refused with status 503.")
+        int, Option(min=1, help="Maximum open requests; more are refused with status 503.")
     ] = 64,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Time limit per request, seconds.")
-    ] = 30.0,
+    timeout: Annotated[float, Option(min=0.1, help="Time limit per request, seconds.")] = 30.0,
     beam: shared.BeamOption = shared.DEFAULT_BEAM,
     scales: shared.ScalesOption = shared.DEFAULT_SCALES,
     cors: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="Origin allowed to call the API; may be repeated."),
+        Option(metavar="ORIGIN", help="Origin allowed to call the API; may be repeated."),
     ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST", help="Additional host name to answer to; may be repeated."),
+        Option(metavar="HOST", help="Additional host name to answer to; may be repeated."),
     ] = None,
 ) -> None:
     """Serve the web page and the HTTP API."""

@@ -3,36 +3,32 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 
 def synthesize(
-    count: Annotated[int, typer.Option(min=1, help="Number of expressions.")],
-    output: Annotated[Path, typer.Option(dir_okay=False, help="Zip archive to write.")],
+    count: Annotated[int, Option(min=1, help="Number of expressions.")],
+    output: Annotated[Path, Option(dir_okay=False, help="Zip archive to write.")],
     ink: Annotated[
         Path | None,
-        typer.Option(help="InkML dataset to take symbols and expressions from (default: bundled)."),
+        Option(help="InkML dataset to take symbols and expressions from (default: bundled)."),
     ] = None,
-    ink_split: Annotated[str, typer.Option(help="Split of the InkML dataset.")] = "train",
-    levels: Annotated[
-        str, typer.Option(help="Range of nested levels, such as 1-4 (default: any).")
-    ] = "",
-    lines: Annotated[str, typer.Option(help="Range of lines, such as 2-4.")] = "1",
+    ink_split: Annotated[str, Option(help="Split of the InkML dataset.")] = "train",
+    levels: Annotated[str, Option(help="Range of nested levels, such as 1-4 (default: any).")] = "",
+    lines: Annotated[str, Option(help="Range of lines, such as 2-4.")] = "1",
     environments: Annotated[
-        str, typer.Option(help="Environments of lines, such as cases,aligned,pmatrix.")
+        str, Option(help="Environments of lines, such as cases,aligned,pmatrix.")
     ] = "",
-    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per line.")] = 60,
+    max_tokens: Annotated[int, Option(min=1, help="Maximum tokens per line.")] = 60,
     max_symbols: Annotated[
-        int | None, typer.Option(min=1, help="Maximum symbols per expression.")
+        int | None, Option(min=1, help="Maximum symbols per expression.")
     ] = None,
     leave_out: Annotated[
-        Path | None, typer.Option(metavar="SET", help="Dataset whose expressions are skipped.")
+        Path | None, Option(metavar="SET", help="Dataset whose expressions are skipped.")
     ] = None,
-    vocabulary: Annotated[
-        Path | None, typer.Option(help="File of allowed tokens, one per line.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    split: Annotated[str, typer.Option(help="Name of the split in the archive.")] = "synthetic",
+    vocabulary: Annotated[Path | None, Option(help="File of allowed tokens, one per line.")] = None,
+    seed: Annotated[int, Option(min=0, help="Random seed.")] = 0,
+    split: Annotated[str, Option(help="Name of the split in the archive.")] = "synthetic",
 ) -> None:
     """Synthesize handwriting: images, captions, InkML and boxes in CROHME's layout."""
     from rich.console import Console
@@ -58,15 +54,13 @@ def synthesize(
 
 
 def render(
-    ink: Annotated[Path, typer.Argument(metavar="INK", help="InkML file.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Image to write: .png or .bmp.")],
-    scale: Annotated[float, typer.Option(help="Scale relative to CROHME's images.")] = 1.0,
-    margin: Annotated[
-        int | None, typer.Option(help="Margin in pixels (default: as in CROHME).")
-    ] = None,
-    pen_width: Annotated[int, typer.Option(help="Pen width in pixels.")] = 3,
+    ink: Annotated[Path, Argument(metavar="INK", help="InkML file.")],
+    out: Annotated[Path, Argument(metavar="OUT", help="Image to write: .png or .bmp.")],
+    scale: Annotated[float, Option(help="Scale relative to CROHME's images.")] = 1.0,
+    margin: Annotated[int | None, Option(help="Margin in pixels (default: as in CROHME).")] = None,
+    pen_width: Annotated[int, Option(help="Pen width in pixels.")] = 3,
     black_on_white: Annotated[
-        bool, typer.Option("--black-on-white", help="Black ink on white (default: the reverse).")
+        bool, Option("--black-on-white", help="Black ink on white (default: the reverse).")
     ] = False,
 ) -> None:
     """Render an InkML file as an image in the style of CROHME."""
