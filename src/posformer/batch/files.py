@@ -115,10 +115,7 @@ def _progress(paths: Sequence[str], several: bool) -> Iterator[Callable[[], None
     columns = (BarColumn(None), MofNCompleteColumn(), TimeRemainingColumn())
     # Results that go to the same terminal must be printed above the bar.
     bar = Progress(
-        *columns,
-        console=Console(stderr=True),
-        transient=True,
-        redirect_stdout=sys.stdout.isatty(),
+        *columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()
     )
     with bar:
         task = bar.add_task("", total=count)

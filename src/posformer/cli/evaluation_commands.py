@@ -28,8 +28,7 @@ def evaluate(
     ] = None,
     errors: Annotated[int, Option(min=0, help="Maximum number of errors in the report.")] = 200,
     against: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Predictions of another model to compare with."),
+        Path | None, Option(metavar="FILE", help="Predictions of another model to compare with.")
     ] = None,
     label_graphs: Annotated[
         Path | None, Option(metavar="DIR", help="Folder of symLG files to write, for LgEval.")
@@ -131,12 +130,7 @@ def compare(
         raise typer.BadParameter("name both or neither", param_hint="--data, --split")
     configs, overrides = split_arguments(candidates)
     found = gather(
-        configs,
-        overrides,
-        minutes=minutes,
-        epochs=epochs,
-        threads=threads,
-        baseline=baseline,
+        configs, overrides, minutes=minutes, epochs=epochs, threads=threads, baseline=baseline
     )
     if data is not None and split is not None:
         benchmark = Benchmark(str(data), split, leave_out, limit, beam, greedy)

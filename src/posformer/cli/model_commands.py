@@ -20,8 +20,7 @@ def train(
     ] = None,
     resume: Annotated[bool, Option("--resume", help="Resume from the last checkpoint.")] = False,
     init: Annotated[
-        Path | None,
-        Option(metavar="MODEL", help="Model to take the initial weights from."),
+        Path | None, Option(metavar="MODEL", help="Model to take the initial weights from.")
     ] = None,
 ) -> None:
     """Train a model from a config."""
@@ -71,8 +70,7 @@ def import_checkpoint(
     ],
     output: shared.OutputModelArgument,
     vocabulary: Annotated[
-        Path | None,
-        Option(help="Vocabulary, one token per line (default: the bundled model's)."),
+        Path | None, Option(help="Vocabulary, one token per line (default: the bundled model's).")
     ] = None,
     half: shared.HalfOption = False,
 ) -> None:

@@ -11,8 +11,7 @@ from posformer.cli import shared_options as shared
 
 def recognize(
     paths: Annotated[
-        list[str],
-        Argument(metavar="PATH...", help="Images, InkML files, folders; - for stdin."),
+        list[str], Argument(metavar="PATH...", help="Images, InkML files, folders; - for stdin.")
     ],
     beam: shared.BeamOption = shared.DEFAULT_BEAM,
     scales: shared.ScalesOption = shared.DEFAULT_SCALES,

@@ -18,16 +18,14 @@ ScalesOption = Annotated[
 ]
 GreedyOption = Annotated[bool, Option("--greedy", help="Greedy search at one scale: fastest.")]
 ModelOption = Annotated[
-    Path | None,
-    Option(help="Model folder or checkpoint (default: the bundled model)."),
+    Path | None, Option(help="Model folder or checkpoint (default: the bundled model).")
 ]
 EngineOption = Annotated[Literal["auto", "onnx", "pytorch"], Option(help="Runtime.")]
 ThreadsOption = Annotated[int | None, Option(min=1, help="CPU threads (default: all cores).")]
 DataOption = Annotated[Path | None, Option(help="Dataset of images or ink: zip file or folder.")]
 SplitOption = Annotated[str | None, Option(help="Split of the dataset, such as 2014.")]
 LeaveOutOption = Annotated[
-    str | None,
-    Option(metavar="SPLIT", help="Skip expressions that occur in this split."),
+    str | None, Option(metavar="SPLIT", help="Skip expressions that occur in this split.")
 ]
 LimitOption = Annotated[int | None, Option(min=1, help="Maximum number of expressions.")]
 HalfOption = Annotated[

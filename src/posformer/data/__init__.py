@@ -1,5 +1,6 @@
 """Datasets of images and ink, samplers of training examples, batches."""
 
+from posformer.data.dataset_registry import FORMATS, Dataset, DatasetFormat, open_dataset
 from posformer.data.image_dataset import (
     ImageDataset,
     ImageSample,
@@ -7,16 +8,9 @@ from posformer.data.image_dataset import (
     list_splits,
     open_images,
 )
-from posformer.data.ink_dataset import (
-    InkDataset,
-    InkSample,
-    InkSampler,
-    drop_known_texts,
-    load_ink,
-)
+from posformer.data.ink_dataset import InkDataset, InkSample, InkSampler, drop_known_texts, load_ink
 from posformer.data.labels import Example, Problem
 from posformer.data.packing import pack_batches, shard, step_share, valid_share
-from posformer.data.dataset_registry import FORMATS, Dataset, DatasetFormat, open_dataset
 from posformer.data.sampling import Sample, Sampler
 
 __all__ = [

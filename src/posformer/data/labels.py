@@ -9,7 +9,6 @@ from posformer.data.storage import Files
 from posformer.errors import DataError
 from posformer.latex import split_caption
 
-
 ProblemKind = Literal[
     "missing image", "unknown token", "empty caption", "broken image", "duplicate name"
 ]

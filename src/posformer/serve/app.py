@@ -19,15 +19,7 @@ from posformer.ink import read_inkml
 from posformer.recognizer import Recognizer, Source, is_inkml
 from posformer.serve.middleware import HEADERS, RequestGuard
 from posformer.serve.page import page_routes
-from posformer.serve.schemas import (
-    Answer,
-    Expression,
-    Failure,
-    Health,
-    Latex,
-    Model,
-    Strokes,
-)
+from posformer.serve.schemas import Answer, Expression, Failure, Health, Latex, Model, Strokes
 from posformer.serve.settings import Settings
 from posformer.serve.worker_pool import WorkerPool
 
@@ -111,9 +103,7 @@ class _Api:
         explain_type = Annotated[bool, Query(description="Add the attention map of each symbol.")]
 
         async def recognize(
-            file: UploadFile,
-            top_k: top_k_type = 1,
-            explain: explain_type = False,
+            file: UploadFile, top_k: top_k_type = 1, explain: explain_type = False
         ) -> Answer:
             """Recognize an image (PNG, JPEG, WebP, GIF, BMP, TIFF, PPM) or InkML."""
             name = file.filename or "-"
@@ -121,9 +111,7 @@ class _Api:
             return await self._answer(name, source, top_k, explain)
 
         async def strokes(
-            ink: Strokes,
-            top_k: top_k_type = 1,
-            explain: explain_type = False,
+            ink: Strokes, top_k: top_k_type = 1, explain: explain_type = False
         ) -> Answer:
             """Recognize pen strokes."""
             self._check_strokes(ink.strokes)

@@ -14,10 +14,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def serve(
-    app: FastAPI,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    started: Callable[[str], None] = print,
+    app: FastAPI, host: str = "127.0.0.1", port: int = 8000, started: Callable[[str], None] = print
 ) -> None:
     """Serve until interrupted, and finish accepted requests first.
 
