@@ -33,21 +33,10 @@ app = typer.Typer(
     },
 )
 
-_COMMANDS: tuple[Callable[..., None], ...] = (
-    recognize,
-    serve,
-    explain,
-    evaluate,
-    compare,
-    calibrate,
-    train,
-    export,
-    import_checkpoint,
-    info,
-    synthesize,
-    render,
-)
-for _command in _COMMANDS:
+_Commands = tuple[Callable[..., None], ...]
+_READING: _Commands = (recognize, serve, explain, evaluate, compare, calibrate)
+_MAKING: _Commands = (train, export, import_checkpoint, info, synthesize, render)
+for _command in _READING + _MAKING:
     app.command()(_command)
 # An expression may start with a minus sign, which is not an option.
 app.command(context_settings={"ignore_unknown_options": True})(forest)

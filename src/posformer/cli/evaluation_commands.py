@@ -117,31 +117,24 @@ def compare(
     threads: Annotated[int, Option(min=1, help="CPU threads.")] = 1,
 ) -> None:
     """Train several configs at an equal budget and print a table; resumes where it stopped."""
-    from posformer.comparison import (
-        Benchmark,
-        Result,
-        gather,
-        run_all,
-        split_arguments,
-        write_report,
-    )
+    from posformer import comparison
 
     if (data is None) != (split is None):
         raise typer.BadParameter("name both or neither", param_hint="--data, --split")
-    configs, overrides = split_arguments(candidates)
-    found = gather(
+    configs, overrides = comparison.split_arguments(candidates)
+    found = comparison.gather(
         configs, overrides, minutes=minutes, epochs=epochs, threads=threads, baseline=baseline
     )
     if data is not None and split is not None:
-        benchmark = Benchmark(str(data), split, leave_out, limit, beam, greedy)
+        benchmark = comparison.Benchmark(str(data), split, leave_out, limit, beam, greedy)
     else:
-        benchmark = Benchmark.of_first(found, limit=limit, beam=beam, greedy=greedy)
-    results: list[Result] = []
+        benchmark = comparison.Benchmark.of_first(found, limit=limit, beam=beam, greedy=greedy)
+    results: list[comparison.Result] = []
     failed = False
-    for result in run_all(found, benchmark, output, seeds=seeds, threads=threads):
-        if isinstance(result, Result):
+    for result in comparison.run_all(found, benchmark, output, seeds=seeds, threads=threads):
+        if isinstance(result, comparison.Result):
             results.append(result)
-            table = write_report(found, results, benchmark, output)
+            table = comparison.write_report(found, results, benchmark, output)
         else:
             failed = True
             typer.echo(f"posformer: {result}", err=True)
@@ -164,26 +157,21 @@ def calibrate(
     threads: shared.ThreadsOption = None,
 ) -> None:
     """Calibrate the confidence of a model and store the result in its folder."""
+    from posformer.evaluation import reliability
     from posformer.evaluation.predict import open_set
-    from posformer.evaluation.reliability import (
-        draw_reliability,
-        markdown_reliability,
-        read_best,
-        try_calibration,
-    )
     from posformer.runtime import load_runtime
     from posformer.runtime.calibration import save_calibration
     from posformer.search import DecodingOptions
 
     examples = open_set(data, split, leave_out, limit)
     runtime = load_runtime(model, threads=threads)
-    predictions = list(read_best(runtime, examples, DecodingOptions(beam=beam, scales=scales)))
+    options = DecodingOptions(beam=beam, scales=scales)
+    predictions = list(reliability.read_best(runtime, examples, options))
     skipped = f" without expressions of {leave_out}" if leave_out else ""
-    trial = try_calibration(
-        predictions, f"{data.name} {split}{skipped}, beam {beam}, scales {scales}"
-    )
-    typer.echo(markdown_reliability(trial))
+    source = f"{data.name} {split}{skipped}, beam {beam}, scales {scales}"
+    trial = reliability.try_calibration(predictions, source)
+    typer.echo(reliability.markdown_reliability(trial))
     if curve is not None:
-        draw_reliability(trial, curve)
+        reliability.draw_reliability(trial, curve)
     folder = save_calibration(model, trial.calibration)
     typer.echo(f"\n{folder.path}: calibrated")
