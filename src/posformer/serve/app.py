@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence, Sized
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -25,21 +26,19 @@ from posformer.serve.worker_pool import WorkerPool
 
 _LOG = logging.getLogger("posformer.serve")
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Failure, "description": "The request is malformed."},
-    408: {"model": Failure, "description": "The time limit was exceeded."},
-    413: {"model": Failure, "description": "The request is too large."},
-    415: {"model": Failure, "description": "The content type is wrong."},
-    422: {
-        "model": Failure,
-        "description": "The input cannot be read or contains no ink, or a field is invalid.",
-    },
-    503: {
-        "model": Failure,
-        "description": "Too many open requests.",
-        "headers": {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}},
-    },
+_ERROR_TEXTS = {
+    400: "The request is malformed.",
+    408: "The time limit was exceeded.",
+    413: "The request is too large.",
+    415: "The content type is wrong.",
+    422: "The input cannot be read or contains no ink, or a field is invalid.",
+    503: "Too many open requests.",
 }
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Failure, "description": text} for status, text in _ERROR_TEXTS.items()
+}
+_RETRY_AFTER = {"schema": {"type": "integer"}, "description": "Seconds."}
+_ERRORS[503]["headers"] = {"Retry-After": _RETRY_AFTER}
 
 
 def create_app(recognizer: Recognizer, settings: Settings | None = None) -> FastAPI:
@@ -68,7 +67,7 @@ def create_app(recognizer: Recognizer, settings: Settings | None = None) -> Fast
         redoc_url=None,
         routes=page_routes(),
     )
-    app.include_router(_Api(recognizer, pool, settings).router)
+    app.include_router(_Api(recognizer, pool, settings).router())
     app.add_middleware(RequestGuard, settings=settings, retry_after=lambda: pool.retry_after)
     if settings.origins:
         app.add_middleware(
@@ -84,24 +83,24 @@ def create_app(recognizer: Recognizer, settings: Settings | None = None) -> Fast
     return app
 
 
+@dataclass(frozen=True)
 class _Api:
     """The routes under /api."""
 
-    def __init__(self, recognizer: Recognizer, pool: WorkerPool, settings: Settings) -> None:
-        self._recognizer = recognizer
-        self._pool = pool
-        self._settings = settings
-        self.router = APIRouter(prefix="/api")
-        self._add_recognition()
-        self._add_descriptions()
+    recognizer: Recognizer
+    pool: WorkerPool
+    settings: Settings
 
-    def _add_recognition(self) -> None:
-        max_top_k = self._settings.top_k
+    def router(self) -> APIRouter:
+        """Return the routes. FastAPI documents the inner functions."""
+        router = APIRouter(prefix="/api")
+        most = self.settings.top_k
         top_k_type = Annotated[
-            int, Query(ge=1, le=max_top_k, description="Number of results, the best included.")
+            int, Query(ge=1, le=most, description="Number of results, the best included.")
         ]
         explain_type = Annotated[bool, Query(description="Add the attention map of each symbol.")]
 
+        @router.post("/recognize", responses=_ERRORS, response_model_exclude_none=True)
         async def recognize(
             file: UploadFile, top_k: top_k_type = 1, explain: explain_type = False
         ) -> Answer:
@@ -110,6 +109,7 @@ class _Api:
             source = await asyncio.to_thread(self._open, await file.read(), name)
             return await self._answer(name, source, top_k, explain)
 
+        @router.post("/strokes", responses=_ERRORS, response_model_exclude_none=True)
         async def strokes(
             ink: Strokes, top_k: top_k_type = 1, explain: explain_type = False
         ) -> Answer:
@@ -117,42 +117,32 @@ class _Api:
             self._check_strokes(ink.strokes)
             return await self._answer("strokes", ink.strokes, top_k, explain)
 
-        for path, endpoint in (("/recognize", recognize), ("/strokes", strokes)):
-            self.router.add_api_route(
-                path,
-                endpoint,
-                methods=["POST"],
-                responses=_ERRORS,
-                response_model=Answer,
-                response_model_exclude_none=True,
-            )
-
-    def _add_descriptions(self) -> None:
+        @router.post("/latex", responses=_ERRORS)
         def latex(request: Latex) -> Expression:
             """Convert LaTeX to MathML and a position forest."""
-            limit = self._settings.latex_characters
+            limit = self.settings.latex_characters
             if len(request.latex) > limit:
                 raise HTTPException(413, f"the LaTeX is longer than {limit} characters")
             return Expression.of(request.latex)
 
+        @router.get("/health")
         def health() -> Health:
             """Report the status of the server."""
-            return Health(status="ok", version=__version__, waiting=self._pool.waiting)
+            return Health(status="ok", version=__version__, waiting=self.pool.waiting)
 
+        @router.get("/model")
         def model() -> Model:
             """Describe the model: its vocabulary and metadata."""
-            runtime = self._recognizer.runtime
+            runtime = self.recognizer.runtime
             return Model(
                 architecture=runtime.config.name,
                 engine=type(runtime).__name__.removesuffix("Runtime"),
-                calibrated=self._recognizer.calibration is not None,
+                calibrated=self.recognizer.calibration is not None,
                 words=list(runtime.vocabulary.tokens),
                 about=runtime.info,
             )
 
-        self.router.add_api_route("/latex", latex, methods=["POST"], responses=_ERRORS)
-        self.router.add_api_route("/health", health)
-        self.router.add_api_route("/model", model)
+        return router
 
     def _open(self, content: bytes, name: str) -> Source:
         """Return an uploaded image unchanged, and InkML as strokes to check their limits."""
@@ -163,32 +153,35 @@ class _Api:
         return strokes
 
     def _check_strokes(self, strokes: Sequence[Sized]) -> None:
-        points = sum(map(len, strokes))
-        if len(strokes) > self._settings.strokes:
-            raise HTTPException(413, f"there are more than {self._settings.strokes} strokes")
-        if points > self._settings.points:
-            raise HTTPException(413, f"there are more than {self._settings.points} points")
+        if len(strokes) > self.settings.strokes:
+            raise HTTPException(413, f"there are more than {self.settings.strokes} strokes")
+        if sum(map(len, strokes)) > self.settings.points:
+            raise HTTPException(413, f"there are more than {self.settings.points} points")
 
     async def _answer(self, path: str, source: Source, top_k: int, explain: bool) -> Answer:
         start = perf_counter()
-        future = asyncio.wrap_future(self._pool.submit(source, top_k, explain))
+        seconds = self.settings.seconds
+        future = asyncio.wrap_future(self.pool.submit(source, top_k, explain))
         try:
-            outcome = await asyncio.wait_for(future, self._settings.seconds)
+            outcome = await asyncio.wait_for(future, seconds)
         except asyncio.TimeoutError:
-            raise HTTPException(
-                408, f"not recognized within {self._settings.seconds:g} seconds"
-            ) from None
-        milliseconds = (perf_counter() - start) * 1000
-        return Answer.of(path, outcome.recognition, outcome.explanation, milliseconds)
+            raise HTTPException(408, f"not recognized within {seconds:g} seconds") from None
+        found = outcome.recognition
+        return Answer(
+            path=path,
+            **found.to_dict(),
+            mathml=found.mathml,
+            milliseconds=round((perf_counter() - start) * 1000, 1),
+            unsure=found.is_unsure,
+            explanation=outcome.explanation,
+        )
 
 
-def _http_error(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
+def _http_error(_: Request, error: Any) -> JSONResponse:
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
-def _validation_error(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
+def _validation_error(_: Request, error: Any) -> JSONResponse:
     first = error.errors()[0]
     # "strokes 3 1", without the part of the request ("body", "query") if there is more.
     location = " ".join(str(step) for step in first["loc"][1:]) or str(first["loc"][0])

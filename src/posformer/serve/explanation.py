@@ -12,7 +12,7 @@ from posformer.serve.schemas import Explanation, TokenAttention
 
 def explain(
     recognizer: Recognizer, source: Source, recognition: Recognition
-) -> tuple[Explanation, ...] | None:
+) -> list[Explanation] | None:
     """Return the attention maps of each formula of a recognition.
 
     Args:
@@ -29,7 +29,7 @@ def explain(
         _explain_formula(recognizer, image, formula.tokens)
         for image, formula in zip(images, formulas, strict=True)
     ]
-    explanations = tuple(one for one in found if one is not None)
+    explanations = [one for one in found if one is not None]
     return explanations if len(explanations) == len(found) else None
 
 

@@ -52,27 +52,31 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
         send = _with_headers(send)
-        if self._settings.hosts and _host(scope) not in self._settings.hosts:
-            await _error(421, "this server does not answer to this host name")(scope, receive, send)
-            return
-        if scope["method"] != "POST" or scope["path"] not in _EXPECTED_TYPES:
-            await self._app(scope, receive, send)
-            return
-        if refusal := self._refusal(scope):
+        expected = _EXPECTED_TYPES.get(scope["path"]) if scope["method"] == "POST" else None
+        if refusal := self._refusal(Headers(scope=scope), expected):
             await refusal(scope, receive, send)
-            return
-        self._open += 1
-        try:
-            await self._app(scope, self._bounded(receive), send)
-        finally:
-            self._open -= 1
+        elif expected is None:
+            await self._app(scope, receive, send)
+        else:
+            self._open += 1
+            try:
+                await self._app(scope, self._bounded(receive), send)
+            finally:
+                self._open -= 1
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
-        headers = Headers(scope=scope)
-        expected = _EXPECTED_TYPES[scope["path"]]
-        given = headers.get("content-type", "").partition(";")[0].strip().lower()
+    def _refusal(self, headers: Headers, expected: str | None) -> JSONResponse | None:
+        """Return the answer to a request that must be refused.
+
+        Args:
+            headers: The headers of the request.
+            expected: The content type of a request with limits; None for other requests.
+        """
+        if self._settings.hosts and _host(headers) not in self._settings.hosts:
+            return _error(421, "this server does not answer to this host name")
+        if expected is None:
+            return None
         length = headers.get("content-length", "")
-        if given != expected:
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != expected:
             return _error(415, f"the content type must be {expected}")
         if length.isdecimal() and int(length) > self._settings.body_bytes:
             return _error(413, self._too_large())
@@ -108,10 +112,10 @@ class RequestGuard:
         return bounded
 
 
-def _host(scope: Scope) -> str:
+def _host(headers: Headers) -> str:
     """Return the requested host name, without the port and the brackets of IPv6."""
     try:
-        return urlsplit(f"//{Headers(scope=scope).get('host', '')}").hostname or ""
+        return urlsplit(f"//{headers.get('host', '')}").hostname or ""
     except ValueError:
         return ""
 

@@ -8,7 +8,6 @@ from posformer.errors import LatexError
 from posformer.latex import draw_forest, encode_forest, normalize, tokenize
 from posformer.latex.forest_drawing import forest_records
 from posformer.latex.mathml import to_mathml
-from posformer.recognizer import Recognition
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=8)]
@@ -73,24 +72,6 @@ class Answer(Reading):
     explanation: list[Explanation] | None = Field(
         None, description="Attention maps of each formula, if requested."
     )
-
-    @classmethod
-    def of(
-        cls,
-        path: str,
-        recognition: Recognition,
-        explanation: tuple[Explanation, ...] | None,
-        milliseconds: float,
-    ) -> "Answer":
-        """Return the answer for a recognition."""
-        return cls(
-            path=path,
-            **recognition.to_dict(),
-            mathml=recognition.mathml,
-            milliseconds=round(milliseconds, 1),
-            unsure=recognition.is_unsure,
-            explanation=None if explanation is None else list(explanation),
-        )
 
 
 class ForestToken(BaseModel):

@@ -47,16 +47,18 @@ def allowed_hosts(host: str, further: Iterable[str] = ()) -> tuple[str, ...]:
         The names, or () for any name if none are known.
     """
     given = tuple(name.lower() for name in further)
-    if host.lower() in _LOOPBACK or _is_loopback(host):
+    address = _address(host)
+    if host.lower() == "localhost" or (address and address.is_loopback):
         return tuple(dict.fromkeys((*_LOOPBACK, host.lower(), *given)))
     return (host.lower(), *given) if given else ()
 
 
-def _is_loopback(host: str) -> bool:
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address, or None for a host name."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return None
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -70,10 +72,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _url_host(host: str) -> str:
     """Return a host as it appears in a URL that a browser can open."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if address.is_unspecified:
+    address = _address(host)
+    if address and address.is_unspecified:
         return "localhost"
-    return f"[{host}]" if address.version == 6 else host
+    return f"[{host}]" if address and address.version == 6 else host

@@ -22,7 +22,7 @@ class Outcome:
     """A recognition, with attention maps if requested."""
 
     recognition: Recognition
-    explanation: tuple[Explanation, ...] | None = None
+    explanation: list[Explanation] | None = None
 
 
 @dataclass(eq=False)
@@ -43,19 +43,15 @@ class WorkerPool:
         recognizer: The recognizer.
         workers: Number of threads.
         batch: Maximum number of jobs that a worker takes at once.
-        options: How to decode; the defaults if None.
+        options: How to decode.
     """
 
     def __init__(
-        self,
-        recognizer: Recognizer,
-        workers: int,
-        batch: int,
-        options: DecodingOptions | None = None,
+        self, recognizer: Recognizer, workers: int, batch: int, options: DecodingOptions
     ) -> None:
         self._recognizer = recognizer
         self._batch = batch
-        self._options = options or DecodingOptions()
+        self._options = options
         self._queue: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -111,7 +107,8 @@ class WorkerPool:
     def _work(self) -> None:
         while jobs := self._take():
             started = perf_counter()
-            self._run(jobs)
+            # A client may have given up while its job was queued.
+            self._run([job for job in jobs if job.future.set_running_or_notify_cancel()])
             spent = (perf_counter() - started) / len(jobs) / len(self._threads)
             self._seconds = _DECAY * self._seconds + (1 - _DECAY) * spent
 
@@ -129,34 +126,22 @@ class WorkerPool:
             return taken
 
     def _run(self, jobs: Sequence[_Job]) -> None:
-        # A client may have given up while its job was queued.
-        active = [job for job in jobs if job.future.set_running_or_notify_cancel()]
-        try:
-            for job, result in zip(active, self._recognize(active), strict=True):
-                self._set_result(job, result)
-        except Exception as error:
-            # An unexpected failure must not affect the other jobs of the batch.
-            for job in active:
-                if job.future.done():
-                    continue
-                if len(active) == 1:
-                    job.future.set_exception(error)
-                else:
-                    self._run_alone(job)
-
-    def _run_alone(self, job: _Job) -> None:
-        try:
-            self._set_result(job, self._recognize([job])[0])
-        except Exception as error:
-            job.future.set_exception(error)
-
-    def _recognize(self, jobs: Sequence[_Job]) -> list[Recognition | PosformerError]:
         if not jobs:
-            return []
-        sources = [job.source for job in jobs]
-        return list(self._recognizer.attempt_many(sources, jobs[0].options))
+            return
+        try:
+            results = self._recognizer.attempt_many([one.source for one in jobs], jobs[0].options)
+            for job, result in zip(jobs, list(results), strict=True):
+                self._finish(job, result)
+        except Exception as error:
+            if len(jobs) == 1:
+                jobs[0].future.set_exception(error)
+                return
+            # An unexpected failure must not affect the other jobs of the batch.
+            for job in jobs:
+                if not job.future.done():
+                    self._run([job])
 
-    def _set_result(self, job: _Job, result: Recognition | PosformerError) -> None:
+    def _finish(self, job: _Job, result: Recognition | PosformerError) -> None:
         if isinstance(result, PosformerError):
             job.future.set_exception(result)
             return
