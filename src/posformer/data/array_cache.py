@@ -3,13 +3,14 @@
 import hashlib
 import json
 import logging
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from posformer.atomic import atomic_path
 
 DEFAULT_CACHE = Path("runs") / "cache"
 """Default cache folder, relative to the working directory."""
@@ -46,11 +47,9 @@ class ArrayCache:
         """Write the arrays; if the folder is not writable, only log a warning."""
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=self.file.parent) as folder:
-                # Another process may read the cache now: it must see a complete file or none.
-                complete = Path(folder) / self.file.name
-                np.savez(complete, **arrays)
-                complete.replace(self.file)
+            # Another process may read the cache now: it must see a complete file or none.
+            with atomic_path(self.file) as part, part.open("wb") as stream:
+                np.savez(stream, **arrays)
         except OSError as error:
             _log.warning("%s: cannot write the cache: %s", self.file, error)
 

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import overload
 
@@ -52,40 +53,24 @@ def open_images(
     if strict and problems:
         more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
         raise DataError(f"{problems[0]}{more}")
-    return ImageDataset(files, found, examples, polarity, tuple(problems))
+    return ImageDataset(files, found, examples, polarity, problems)
 
 
+@dataclass(eq=False, repr=False)
 class ImageDataset(Sequence[Example]):
-    """The examples of a split. Images are read on demand.
+    """The examples of a split; `open_images` creates it. Images are read on demand.
 
     The dataset can be shared between threads, forked and pickled.
     """
 
-    def __init__(
-        self,
-        files: Files,
-        split: Split,
-        examples: Sequence[Example],
-        polarity: Polarity = "auto",
-        label_problems: tuple[Problem, ...] = (),
-    ):
-        """Create a dataset; `open_images` is the usual way.
-
-        Args:
-            files: The files of the dataset.
-            split: The split.
-            examples: Names, captions and image paths.
-            polarity: The ink of the images.
-            label_problems: Problems found in the label file.
-        """
-        self.files = files
-        self.split = split
-        self.polarity = polarity
-        self._examples = tuple(examples)
-        self._label_problems = label_problems
+    files: Files
+    split: Split
+    examples: Sequence[Example]
+    polarity: Polarity = "auto"  # the ink of the images
+    label_problems: Sequence[Problem] = ()
 
     def __len__(self) -> int:
-        return len(self._examples)
+        return len(self.examples)
 
     @overload
     def __getitem__(self, index: int) -> Example: ...
@@ -94,14 +79,14 @@ class ImageDataset(Sequence[Example]):
     def __getitem__(self, index: int | slice) -> "Example | ImageDataset":
         if isinstance(index, slice):
             return self.select(range(*index.indices(len(self))))
-        return self._examples[index]
+        return self.examples[index]
 
     def __repr__(self) -> str:
         return f"ImageDataset({str(self.files.path)!r}, {self.split.name!r}, {len(self)} examples)"
 
     def select(self, indices: Iterable[int]) -> "ImageDataset":
         """Return a dataset of only these examples, in this order."""
-        selected = [self._examples[index] for index in indices]
+        selected = [self.examples[index] for index in indices]
         return ImageDataset(self.files, self.split, selected, self.polarity)
 
     def image(self, index: int) -> NDArray[np.uint8]:
@@ -113,21 +98,17 @@ class ImageDataset(Sequence[Example]):
         Raises:
             DataError: If the file is not an intact image.
         """
-        example = self._examples[index]
-        try:
+        example = self.examples[index]
+        with self._naming(example):
             return white_on_black(load_image(self.files.read(example.path)), self.polarity)
-        except (DataError, ImageError, OSError) as error:
-            raise DataError(str(self._broken_image(example, error))) from error
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Height and width of every image, int64 (examples, 2), read from the file headers."""
         sizes = np.empty((len(self), 2), dtype=np.int64)
-        for index, example in enumerate(self._examples):
-            try:
+        for index, example in enumerate(self.examples):
+            with self._naming(example):
                 sizes[index] = self._read_size(example.path)
-            except (DataError, ImageError, OSError) as error:
-                raise DataError(str(self._broken_image(example, error))) from error
         return sizes
 
     def problems(self) -> list[Problem]:
@@ -136,7 +117,13 @@ class ImageDataset(Sequence[Example]):
         Lines with a problem in the label file, which only a dataset opened with `strict=False`
         can have, are not among the examples. Broken images are.
         """
-        return [*self._label_problems, *self._broken_images()]
+        found = list(self.label_problems)
+        for index, example in enumerate(self.examples):
+            try:
+                self.image(index)
+            except DataError as error:
+                found.append(self._broken_image(example, error.__cause__ or error))
+        return found
 
     def _read_size(self, path: str) -> tuple[int, int]:
         try:
@@ -144,12 +131,13 @@ class ImageDataset(Sequence[Example]):
         except ImageError:
             return image_size(self.files.read(path))
 
-    def _broken_images(self) -> Iterator[Problem]:
-        for index, example in enumerate(self._examples):
-            try:
-                self.image(index)
-            except DataError as error:
-                yield self._broken_image(example, error.__cause__ or error)
+    @contextmanager
+    def _naming(self, example: Example) -> Iterator[None]:
+        """Name the image in the error if it cannot be read."""
+        try:
+            yield
+        except (DataError, ImageError, OSError) as error:
+            raise DataError(str(self._broken_image(example, error))) from error
 
     def _broken_image(self, example: Example, reason: BaseException) -> Problem:
         location = line_location(self.files, self.split, example.line)
@@ -178,38 +166,32 @@ class ImageSample:
         return resample(np.ascontiguousarray(image), self.height, self.width), None
 
 
+@dataclass(eq=False)
 class ImageSampler:
-    """Samples training examples from images, with the scale augmentation of the paper."""
+    """Samples training examples from images, with the scale augmentation of the paper.
 
-    def __init__(
-        self,
-        images: ImageDataset,
-        scale_range: tuple[float, float] | None = (0.7, 1.4),
-        *,
-        max_pixels: int | None = None,
-        max_size: tuple[int, int] | None = None,
-        crop_margin: int | None = None,
-    ):
-        """Create a sampler.
+    Args:
+        images: The dataset.
+        scale_range: Smallest and largest scale factor; None to keep the size.
+        max_pixels: Larger images are scaled down to this area.
+        max_size: Maximum height and width; larger images are scaled down. CoMER uses
+            (256, 1024).
+        crop_margin: Pixels, before scaling, kept of the empty margin around the ink; None to
+            keep all of it. Requires reading every image once.
 
-        Args:
-            images: The dataset.
-            scale_range: Smallest and largest scale factor; None to keep the size.
-            max_pixels: Larger images are scaled down to this area.
-            max_size: Maximum height and width; larger images are scaled down. CoMER uses
-                (256, 1024).
-            crop_margin: Pixels, before scaling, kept of the empty margin around the ink; None to
-                keep all of it. Requires reading every image once.
+    Raises:
+        DataError: If the scale range is invalid.
+    """
 
-        Raises:
-            DataError: If the scale range is invalid.
-        """
-        check_scale_range(scale_range)
-        self.images = images
-        self.scale_range = scale_range
-        self.max_pixels = max_pixels
-        self.max_size = max_size
-        self.crop_margin = crop_margin
+    images: ImageDataset
+    scale_range: tuple[float, float] | None = (0.7, 1.4)
+    _: KW_ONLY
+    max_pixels: int | None = None
+    max_size: tuple[int, int] | None = None
+    crop_margin: int | None = None
+
+    def __post_init__(self) -> None:
+        check_scale_range(self.scale_range)
 
     def __len__(self) -> int:
         return len(self.images)

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, overload
 
@@ -210,50 +210,40 @@ class InkSample:
         return render_aligned(self.ink, self.style)
 
 
+@dataclass(eq=False)
 class InkSampler:
     """Samples training examples from aligned ink; see `Sampler`.
 
     The steps are, in this order: symbol substitution, stroke augmentation, scaling of the
     handwriting, rendering. The sampled scale changes the handwriting under a constant pen. The
     scale of the style resamples the finished image, pen included, as happens to a real image.
+
+    Args:
+        inks: In pixels of CROHME's images, as `load_ink` returns them.
+        style: How images are rendered.
+        scale_range: Smallest and largest scale of the handwriting; None to keep the size.
+        log_uniform: Sample the logarithm of the scale uniformly instead of the scale.
+        augment: Distorts strokes; None for no distortion.
+        substitution: Substitutes symbols; None for no substitution.
+        max_pixels: Larger images are scaled down to this area.
+        max_size: Maximum height and width; larger images are scaled down.
+
+    Raises:
+        DataError: If the scale range is invalid.
     """
 
-    def __init__(
-        self,
-        inks: Sequence[AlignedInk],
-        style: RenderStyle | None = None,
-        *,
-        scale_range: tuple[float, float] | None = (0.7, 1.4),
-        log_uniform: bool = False,
-        augment: StrokeAugmentation | None = None,
-        substitution: InkTransform | None = None,
-        max_pixels: int | None = None,
-        max_size: tuple[int, int] | None = None,
-    ) -> None:
-        """Create a sampler.
+    inks: Sequence[AlignedInk]
+    style: RenderStyle = field(default_factory=RenderStyle)
+    _: KW_ONLY
+    scale_range: tuple[float, float] | None = (0.7, 1.4)
+    log_uniform: bool = False
+    augment: StrokeAugmentation | None = None
+    substitution: InkTransform | None = None
+    max_pixels: int | None = None
+    max_size: tuple[int, int] | None = None
 
-        Args:
-            inks: In pixels of CROHME's images, as `load_ink` returns them.
-            style: How images are rendered.
-            scale_range: Smallest and largest scale of the handwriting; None to keep the size.
-            log_uniform: Sample the logarithm of the scale uniformly instead of the scale.
-            augment: Distorts strokes; None for no distortion.
-            substitution: Substitutes symbols; None for no substitution.
-            max_pixels: Larger images are scaled down to this area.
-            max_size: Maximum height and width; larger images are scaled down.
-
-        Raises:
-            DataError: If the scale range is invalid.
-        """
-        check_scale_range(scale_range)
-        self.inks = inks
-        self.style = style or RenderStyle()
-        self.scale_range = scale_range
-        self.log_uniform = log_uniform
-        self.augment = augment
-        self.substitution = substitution
-        self.max_pixels = max_pixels
-        self.max_size = max_size
+    def __post_init__(self) -> None:
+        check_scale_range(self.scale_range)
 
     def __len__(self) -> int:
         return len(self.inks)

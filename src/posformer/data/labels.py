@@ -1,6 +1,6 @@
 """Label files: the captions of a split, and checks that report file, line and token."""
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,14 +63,18 @@ def read_labels(
         DataError: If the label file is not UTF-8.
     """
     rows = list(_read_rows(files, split))
-    images = _ImageIndex(files.names())
-    folder = images.best_folder(split.folders, [name for _, name, _ in rows])
+    images = _index_images(files.names())
+
+    def count_images(folder: str) -> int:
+        return sum(bool(_find_image(images, folder, label)) for _, label, _ in rows)
+
+    folder = max(split.folders, key=count_images)
     examples: list[Example] = []
     problems: list[Problem] = []
     first_lines: dict[str, int] = {}
     fault: tuple[ProblemKind, str]
     for line, label, tokens in rows:
-        example = Example(_strip_suffix(label), tokens, images.find(folder, label) or "", line)
+        example = Example(_strip_suffix(label), tokens, _find_image(images, folder, label), line)
         first = first_lines.setdefault(example.name, line)
         if first != line:
             fault = "duplicate name", f"{example.name!r}, as in line {first}"
@@ -105,30 +109,19 @@ def _read_rows(files: Files, split: Split) -> Iterator[tuple[int, str, tuple[str
             yield line, name.strip(), split_caption(" ".join(rest))
 
 
-class _ImageIndex:
-    """The images of a dataset by path, with and without extension."""
+def _index_images(names: Iterable[str]) -> dict[str, str]:
+    """Return the images of a dataset by path, with and without extension."""
+    found = [name for name in names if name.lower().endswith(IMAGE_SUFFIXES)]
+    by_stem = {_strip_suffix(name): name for name in reversed(found)}
+    return by_stem | {name: name for name in found}
 
-    def __init__(self, names: Iterable[str]):
-        found = [name for name in names if name.lower().endswith(IMAGE_SUFFIXES)]
-        self._paths = set(found)
-        self._by_stem: dict[str, str] = {}
-        for name in found:
-            self._by_stem.setdefault(_strip_suffix(name), name)
 
-    def find(self, folder: str, label: str) -> str | None:
-        """Return the image of a label; the label's extension may differ from the file's."""
-        path = label if folder == "." else f"{folder}/{label}"
-        if path in self._paths:
-            return path
-        return self._by_stem.get(path) or self._by_stem.get(_strip_suffix(path))
-
-    def best_folder(self, folders: Sequence[str], labels: Sequence[str]) -> str:
-        """Return the folder with the most labeled images; the first of equals."""
-        return max(folders, key=lambda folder: sum(bool(self.find(folder, one)) for one in labels))
+def _find_image(images: dict[str, str], folder: str, label: str) -> str:
+    """Return the image of a label, whose extension may differ from the file's; "" if missing."""
+    path = label if folder == "." else f"{folder}/{label}"
+    return images.get(path) or images.get(_strip_suffix(path), "")
 
 
 def _strip_suffix(name: str) -> str:
-    for suffix in IMAGE_SUFFIXES:
-        if name.lower().endswith(suffix):
-            return name[: -len(suffix)]
-    return name
+    stem, dot, suffix = name.rpartition(".")
+    return stem if (dot + suffix).lower() in IMAGE_SUFFIXES else name

@@ -5,7 +5,6 @@ width or caption length) in which they differ most, until every part fits into o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,23 +20,22 @@ _LENGTH_WEIGHT = 0.5
 _HALVE_ABOVE = 4
 
 
-@dataclass(frozen=True)
-class _Limits:
-    """Maximum size of a batch; infinity where there is no limit."""
+_Limits = tuple[float, float, float]
+"""Maximum pixels, images, and (cell, step) pairs of a batch; infinity where there is no limit."""
 
-    pixels: float
-    images: float
-    cell_steps: float
 
-    def load(
-        self, count: np.ndarray, height: np.ndarray, width: np.ndarray, length: np.ndarray
-    ) -> np.ndarray:
-        """Return the share of the tightest limit that `count` images, padded to one size, use."""
-        pixels = count * height * width
-        cell_steps = pixels / STRIDE**2 * length
-        return np.maximum.reduce(
-            [pixels / self.pixels, count / self.images, cell_steps / self.cell_steps]
-        )
+def _load(count: np.ndarray, padded: np.ndarray, limits: _Limits) -> np.ndarray:
+    """Return the share of the tightest limit that `count` images use.
+
+    Args:
+        count: Numbers of images, (…).
+        padded: Height, width and length to which they are padded, (…, 3).
+        limits: The limits.
+    """
+    height, width, length = padded.T
+    pixels = count * height * width
+    used = pixels, count, pixels / STRIDE**2 * length
+    return np.maximum.reduce([one / limit for one, limit in zip(used, limits, strict=True)])
 
 
 def pack_batches(
@@ -69,14 +67,14 @@ def pack_batches(
     """
     if min(max_pixels, max_images, max_cells_steps or 1) < 1:
         raise DataError("the limits of a batch must be at least 1")
-    limits = _Limits(max_pixels, max_images, max_cells_steps or np.inf)
+    limits = max_pixels, max_images, max_cells_steps or np.inf
     padded = _padded(sizes)
     spread = np.log(padded) * (1.0, 1.0, _LENGTH_WEIGHT)
     batches: list[np.ndarray] = []
     parts = [rng.permutation(len(padded))] if len(padded) else []
     while parts:
         part = parts.pop()
-        load = limits.load(np.asarray(len(part)), *padded[part].max(axis=0))
+        load = _load(np.asarray(len(part)), padded[part].max(axis=0), limits)
         if load <= 1 or len(part) == 1:
             batches.append(part)
             continue
@@ -101,7 +99,7 @@ def _cut(padded: np.ndarray, load: float, limits: _Limits) -> int:
         cut = round(len(padded) * (batches // 2) / batches)
     else:
         count = np.arange(1, len(padded) + 1)
-        loads = limits.load(count, *np.maximum.accumulate(padded, axis=0).T)
+        loads = _load(count, np.maximum.accumulate(padded, axis=0), limits)
         cut = int(np.searchsorted(loads, 1, side="right"))
     return min(max(cut, 1), len(padded) - 1)
 

@@ -15,11 +15,9 @@ from posformer.errors import DataError
 IMAGE_SUFFIXES = (".bmp", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".gif", ".webp")
 
 _LABEL_SUFFIXES = {".txt", ".tsv"}
-# `caption.txt`, `labels.tsv`: the split is named by the folder.
-_NAMED_BY_FOLDER = re.compile(r"(caption|label)s?", re.IGNORECASE)
-# `train_labels.txt`, `labels-test.txt`: the split is named by the file.
-_NAMED_BY_FILE = re.compile(
-    r"(?P<before>.+)[_\-.](caption|label)s?|(caption|label)s?[_\-.](?P<after>.+)", re.IGNORECASE
+# `train_labels.txt`, `labels-test.txt`; `caption.txt`, where the folder names the split.
+_LABEL_NAME = re.compile(
+    r"((?P<before>.+)[_\-.])?(caption|label)s?|(caption|label)s?[_\-.](?P<after>.+)", re.IGNORECASE
 )
 _IMAGE_FOLDERS = ("img", "images", "image", "imgs")
 
@@ -75,19 +73,14 @@ def _as_split(files: Files, file: str, image_folders: set[str]) -> Split | None:
     path = PurePosixPath(file)
     if path.suffix.lower() not in _LABEL_SUFFIXES:
         return None
-    named_by_file = _NAMED_BY_FILE.fullmatch(path.stem)
-    named_by_folder = _NAMED_BY_FOLDER.fullmatch(path.stem)
-    if named_by_folder:
-        name = path.parent.name or _dataset_name(files)
-    elif named_by_file:
-        name = named_by_file["before"] or named_by_file["after"]
-    else:
-        name = path.stem
+    name = path.stem
+    if label_name := _LABEL_NAME.fullmatch(path.stem):
+        named_by_file = label_name["before"] or label_name["after"]
+        name = named_by_file or path.parent.name or _dataset_name(files)
     folders = [folder for folder in _folder_names(path.parent, name) if folder in image_folders]
     # A file with one of these names holds labels: if its images are missing, that is an error.
     # Any other text file needs images and a tab in its first line.
-    has_label_name = named_by_folder or named_by_file
-    if not has_label_name and not (folders and b"\t" in files.read(file, 4096).split(b"\n")[0]):
+    if not label_name and not (folders and b"\t" in files.read(file, 4096).split(b"\n")[0]):
         return None
     # Labels may contain a path relative to the label file.
     return Split(name, file, tuple(dict.fromkeys([*folders, str(path.parent)])))

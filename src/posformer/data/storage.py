@@ -45,16 +45,19 @@ class ZipFiles:
 
     def names(self) -> list[str]:
         """Return all files as paths inside the archive, with `/`, sorted."""
-        return sorted(_members(self.path))
+        return sorted(self._open()[1])
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the content of a file, or its first `limit` bytes if that is not negative."""
-        archive = _open_archive(*_archive_key(self.path))
+        archive, members = self._open()
         try:
-            with archive.open(_members(self.path)[name]) as stream:
+            with archive.open(members[name]) as stream:
                 return stream.read(limit)
         except _ZIP_ERRORS as error:
             raise DataError(f"{self.path}: cannot read {name}: {error}") from error
+
+    def _open(self) -> tuple[zipfile.ZipFile, dict[str, str]]:
+        return _open_archive(self.path, self.path.stat().st_mtime_ns, os.getpid())
 
 
 Files = FolderFiles | ZipFiles
@@ -78,28 +81,14 @@ def open_files(path: str | os.PathLike[str] | Files) -> Files:
     return ZipFiles(path)
 
 
-def _archive_key(path: Path) -> tuple[Path, int, int]:
-    return path, path.stat().st_mtime_ns, os.getpid()
-
-
-def _members(path: Path) -> dict[str, str]:
-    return _list_archive(*_archive_key(path))
-
-
 @lru_cache(maxsize=8)
-def _open_archive(path: Path, modified: int, process: int) -> zipfile.ZipFile:
+def _open_archive(
+    path: Path, modified: int, process: int
+) -> tuple[zipfile.ZipFile, dict[str, str]]:
+    """Return the archive and its names by names with `/`: some programs write backslashes."""
     try:
-        return zipfile.ZipFile(path)
+        archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
         raise DataError(f"{path}: broken zip archive: {error}") from error
-
-
-@lru_cache(maxsize=8)
-def _list_archive(path: Path, modified: int, process: int) -> dict[str, str]:
-    """Map names with `/` to the names in the archive: some programs write backslashes."""
-    archive = _open_archive(path, modified, process)
-    return {
-        info.filename.replace("\\", "/"): info.filename
-        for info in archive.infolist()
-        if not info.is_dir()
-    }
+    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    return archive, {name.replace("\\", "/"): name for name in names}

@@ -13,6 +13,7 @@ from posformer.errors import NoInkError
 from posformer.image.contrast import Contrast, measure_contrast
 from posformer.image.pen import pen_width, thin
 from posformer.image.ruling import erase_ruling
+from posformer.image.sizing import covering_box
 
 # Measured on CROHME's images, which the model was trained on.
 SYMBOL_HEIGHT = 29.5  # median of the mean height of connected components, without the pen's width
@@ -92,27 +93,20 @@ def clean(image: NDArray[np.uint8]) -> CleanImage:
     )
 
 
-def covering_box(x: float, y: float, width: float, height: float) -> tuple[int, int, int, int]:
-    """Return the smallest integer box (left, top, right, bottom) that covers a rectangle."""
-    return int(x), int(y), int(np.ceil(x + width)), int(np.ceil(y + height))
-
-
 def add_margins(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Crop an image, uint8 (height, width), to its ink and add CROHME's margins."""
     left, top, width, height = cv2.boundingRect(image)
-    content = image[top : top + height, left : left + width]
     above, before, below, after = MARGINS
-    padded = cv2.copyMakeBorder(content, above, below, before, after, cv2.BORDER_CONSTANT, value=0)
-    return np.asarray(padded, np.uint8)
+    content = image[top : top + height, left : left + width]
+    return np.pad(content, ((above, below), (before, after)))
 
 
 def _find_ink_coarsely(image: np.ndarray) -> _Ink:
     """Find the ink of the whole image, at a resolution just high enough to locate it."""
     scale = min(1.0, (COARSE_PIXELS / (image.shape[0] * image.shape[1])) ** 0.5)
-    small = image
     if scale < 1:
-        small = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
-    return _find_ink(small, None, scale, 0.0, 0.0)
+        image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    return _find_ink(image, None, scale, 0.0, 0.0)
 
 
 def _find_ink_finely(image: np.ndarray, coarse: _Ink) -> _Ink:
@@ -131,9 +125,7 @@ def _find_ink_finely(image: np.ndarray, coarse: _Ink) -> _Ink:
     return _find_ink(part, coarse.contrast.light_ink, scale, x, y)
 
 
-def _find_ink(
-    image: np.ndarray, light_ink: bool | None, scale: float, left: float, top: float
-) -> _Ink:
+def _find_ink(image: np.ndarray, light_ink: bool | None, scale: float, x: float, y: float) -> _Ink:
     contrast = measure_contrast(image, light_ink)
     if not contrast.level:
         raise NoInkError("there is no ink in the image")
@@ -144,7 +136,7 @@ def _find_ink(
     if pen > THICK_PEN * _symbol_height(boxes, pen):
         mask, boxes = _drop_dirt(_keep_stroke_cores(mask, contrast, pen))
         pen = pen_width(mask)
-    return _Ink(mask, contrast, _symbol_height(boxes, pen), pen, scale, left, top)
+    return _Ink(mask, contrast, _symbol_height(boxes, pen), pen, scale, x, y)
 
 
 def _threshold(contrast: Contrast) -> np.ndarray:

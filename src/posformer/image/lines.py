@@ -9,14 +9,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from posformer.image.cleanup import (
-    MARGINS,
-    PEN_WIDTH,
-    SYMBOL_HEIGHT,
-    CleanImage,
-    add_margins,
-    covering_box,
-)
+from posformer.image.cleanup import MARGINS, PEN_WIDTH, SYMBOL_HEIGHT, CleanImage, add_margins
+from posformer.image.sizing import covering_box
 
 MIN_LINE_GAP = 0.7 * SYMBOL_HEIGHT  # between two formulas; narrower gaps are rare
 MAX_LIMIT_HEIGHT = 0.9 * SYMBOL_HEIGHT  # of a limit below or above an operator
@@ -38,9 +32,7 @@ def split_lines(cleaned: CleanImage) -> list[CleanImage]:
         The formulas from top to bottom; the image itself if it holds only one.
     """
     lines = find_lines(cleaned.image)
-    if len(lines) == 1:
-        return [cleaned]
-    return [_crop_rows(cleaned, line) for line in lines]
+    return [cleaned] if len(lines) == 1 else [_crop_rows(cleaned, line) for line in lines]
 
 
 def find_lines(image: NDArray[np.uint8]) -> list[Band]:
@@ -75,9 +67,8 @@ def _find_bars(ink: np.ndarray) -> np.ndarray:
 def _belong_together(ink: np.ndarray, upper: Band, lower: Band, bars: np.ndarray) -> bool:
     """Whether two neighboring bands are parts of one formula."""
     gap = lower[0] - upper[1]
-    if gap < MIN_LINE_GAP:
-        return True
-    if _faces_bar(ink, upper, lower, bars) or _faces_bar(ink, lower, upper, bars):
+    pairs = (upper, lower), (lower, upper)
+    if gap < MIN_LINE_GAP or any(_faces_bar(ink, *pair, bars) for pair in pairs):
         return True
     heights = upper[1] - upper[0], lower[1] - lower[0]
     columns = [np.flatnonzero(ink[top:bottom].any(axis=0)) for top, bottom in (upper, lower)]

@@ -44,10 +44,7 @@ def thin(ink: NDArray[np.uint8], layers: int) -> NDArray[np.uint8]:
 
 
 # The eight neighbors, clockwise from the top, are encoded as the bits of a byte.
-_NEIGHBORS = ((0, 1), (0, 2), (1, 2), (2, 2), (2, 1), (2, 0), (1, 0), (0, 0))
-_BIT_WEIGHTS = np.zeros((3, 3), np.float32)
-for _bit, _neighbor in enumerate(_NEIGHBORS):
-    _BIT_WEIGHTS[_neighbor] = 1 << _bit
+_BIT_WEIGHTS = np.array([[128, 1, 2], [64, 0, 4], [32, 16, 8]], np.float32)
 
 
 def _peel_tables() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from posformer.image.contrast import Contrast
@@ -31,20 +32,17 @@ def erase_ruling(ink: NDArray[np.uint8], contrast: Contrast) -> NDArray[np.uint8
     """
     ink = ink.astype(np.uint8)
     faint = (contrast.map > MIN_LINE_CONTRAST * contrast.level).astype(np.uint8)
-    result = ink
     horizontal = _find_lines(faint, allow_families=True)
     if len(horizontal) == 1 and horizontal[0].thickness > 0.7 * pen_width(ink):
         horizontal = []  # a fraction bar in an image that is cropped to the bar
-    if horizontal:
-        result = _remove_lines(ink, contrast.map, horizontal, contrast.level)
+    result = _remove_lines(ink, contrast, horizontal)
     # Brackets and digits of the same height look like a family of vertical lines.
     vertical = _find_lines(cv2.transpose(faint), allow_families=bool(horizontal))
     if vertical:
-        turned = cv2.transpose(result), cv2.transpose(contrast.map)
-        turned_back = cv2.transpose(_remove_lines(*turned, vertical, contrast.level))
-        result = np.asarray(turned_back, np.uint8)
-    if horizontal and vertical:  # fragments that were connected by vertical lines are loose now
-        result = _remove_lines(result, contrast.map, horizontal, contrast.level)
+        turned = replace(contrast, map=np.ascontiguousarray(contrast.map.T))
+        result = _remove_lines(np.ascontiguousarray(result.T), turned, vertical).T
+        # Fragments that were connected by vertical lines are loose now.
+        result = _remove_lines(np.ascontiguousarray(result), contrast, horizontal)
     return result
 
 
@@ -70,8 +68,7 @@ def _find_lines(faint: np.ndarray, allow_families: bool) -> list[_Line]:
         faint: uint8 (height, width), 1 where anything stands out from the paper.
         allow_families: Whether similar parallel lines count even if they end inside the image.
     """
-    height, width = faint.shape
-    length = max(15, width // 32)
+    length = max(15, faint.shape[1] // 32)
     # The runs of a slightly rotated line are short; dilating vertically makes them long enough.
     dilated = cv2.dilate(faint, np.ones((3, 1), np.uint8))
     runs = cv2.morphologyEx(dilated, cv2.MORPH_OPEN, np.ones((1, length), np.uint8))
@@ -80,21 +77,20 @@ def _find_lines(faint: np.ndarray, allow_families: bool) -> list[_Line]:
     linked = cv2.dilate(runs, np.ones((3, 2 * length), np.uint8))
     _, labels, boxes, _ = cv2.connectedComponentsWithStats(linked, connectivity=8)
     lines = []
-    for label in _line_candidates(boxes, height, width, allow_families):
+    for label in _line_candidates(boxes, faint.shape, allow_families):
         left, top, box_width, box_height, _ = boxes[label]
         part = np.s_[top : top + box_height, left : left + box_width]
         rows, columns = np.nonzero((labels[part] == label) & (runs[part] > 0))
         lines += _fit_lines(rows + top, columns + left, faint)
-    return _select_printed(lines, height, width, allow_families)
+    return _select_printed(lines, faint.shape, allow_families)
 
 
-def _line_candidates(
-    boxes: np.ndarray, height: int, width: int, allow_families: bool
-) -> np.ndarray:
+def _line_candidates(boxes: np.ndarray, shape: tuple[int, ...], allow_families: bool) -> np.ndarray:
     """Return the labels of components whose bounding boxes allow a printed line.
 
     Most images have none, so that nothing has to be fitted.
     """
+    height, width = shape
     left, top, box_width, box_height, _ = boxes.T
     right, bottom = left + box_width, top + box_height
     flat = box_height <= 0.6 * box_width
@@ -142,22 +138,18 @@ def _fit_line(rows: np.ndarray, columns: np.ndarray, faint: np.ndarray) -> _Line
 
 
 def _refine(
-    rows: np.ndarray,
-    columns: np.ndarray,
-    curve: np.polynomial.Polynomial,
-    degree: int,
-    tolerances: Sequence[float],
-) -> np.polynomial.Polynomial:
+    rows: np.ndarray, columns: np.ndarray, curve: Polynomial, degree: int, limits: Sequence[float]
+) -> Polynomial:
     """Refit a polynomial to the pixels near it, with decreasing tolerance."""
-    for tolerance in tolerances:
+    for tolerance in limits:
         near = np.abs(rows - curve(columns)) <= tolerance
         if near.sum() <= 10:
             break
-        curve = np.polynomial.Polynomial.fit(columns[near], rows[near], degree)
+        curve = Polynomial.fit(columns[near], rows[near], degree)
     return curve
 
 
-def _vote_straight_line(rows: np.ndarray, columns: np.ndarray) -> np.polynomial.Polynomial:
+def _vote_straight_line(rows: np.ndarray, columns: np.ndarray) -> Polynomial:
     """Return the straight line through most pixels (Hough transform)."""
     best, votes = [0.0, 0.0], 0
     for slope in np.linspace(-MAX_SLOPE, MAX_SLOPE, 41):
@@ -166,7 +158,7 @@ def _vote_straight_line(rows: np.ndarray, columns: np.ndarray) -> np.polynomial.
         counts = np.convolve(np.bincount(starts - lowest), (1, 1, 1), mode="same")
         if counts.max() > votes:
             best, votes = [float(lowest + counts.argmax()), float(slope)], counts.max()
-    return np.polynomial.Polynomial(best)
+    return Polynomial(best)
 
 
 def _count_near(
@@ -182,9 +174,10 @@ def _count_near(
 
 
 def _select_printed(
-    lines: list[_Line], height: int, width: int, allow_families: bool
+    lines: list[_Line], shape: tuple[int, ...], allow_families: bool
 ) -> list[_Line]:
     """Return the lines that leave the image at both ends or belong to a family of parallels."""
+    height, width = shape
 
     def leaves_image(line: _Line) -> bool:
         exits = []
@@ -209,10 +202,10 @@ def _select_printed(
     return [line for line in lines if sum(is_similar(line, other) for other in lines) >= 4]
 
 
-def _remove_lines(
-    ink: np.ndarray, contrast: np.ndarray, lines: list[_Line], level: float
-) -> np.ndarray:
+def _remove_lines(ink: np.ndarray, contrast: Contrast, lines: list[_Line]) -> np.ndarray:
     """Remove the pixels that belong to horizontal lines and to no stroke."""
+    if not lines:
+        return ink
     result = ink.copy()
     beside = np.zeros_like(ink)
     for line in lines:
@@ -223,9 +216,10 @@ def _remove_lines(
             continue
         distance = np.abs(np.arange(first, last)[:, None] - line.rows)
         beside[first:last][distance <= 2 * radius] = 1
-        shade = float(np.median(contrast[first:last][distance <= 0.6]))
-        if shade < 0.6 * level:
-            keep = contrast[first:last] > (shade + level) / 2
+        values = contrast.map[first:last]
+        shade = float(np.median(values[distance <= 0.6]))
+        if shade < 0.6 * contrast.level:
+            keep = values > (shade + contrast.level) / 2
         else:
             keep = _in_tall_runs(ink, line.thickness + 2, first, last)
         result[first:last][(distance <= radius) & ~keep] = 0

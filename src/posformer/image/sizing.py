@@ -30,10 +30,7 @@ def ink_box(image: NDArray[np.uint8], margin: int) -> tuple[int, int, int, int]:
 
 
 def fit_scale(
-    height: float,
-    width: float,
-    max_pixels: int | None = None,
-    max_size: tuple[int, int] | None = None,
+    height: float, width: float, max_pixels: int | None, max_size: tuple[int, int] | None
 ) -> float:
     """Return the largest factor at which an image respects the limits; infinity without limits.
 
@@ -49,6 +46,11 @@ def fit_scale(
     if max_size is not None:
         factors += [max_size[0] / height, max_size[1] / width]
     return float(min(factors))
+
+
+def covering_box(x: float, y: float, width: float, height: float) -> tuple[int, int, int, int]:
+    """Return the smallest integer box (left, top, right, bottom) that covers a rectangle."""
+    return int(x), int(y), int(np.ceil(x + width)), int(np.ceil(y + height))
 
 
 def resample(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
