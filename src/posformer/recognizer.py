@@ -72,14 +72,10 @@ class Recognition:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict of `latex`, `confidence` and `alternatives`."""
-        return {
-            "latex": self.latex,
-            "confidence": round(self.confidence, 6),
-            "alternatives": [
-                {"latex": other.latex, "confidence": round(other.confidence, 6)}
-                for other in self.alternatives
-            ],
-        }
+        best, *others = (
+            {"latex": one.latex, "confidence": round(one.confidence, 6)} for one in self.readings
+        )
+        return {**best, "alternatives": others}
 
     @property
     def markdown(self) -> str:
@@ -218,13 +214,8 @@ class Recognizer:
             tokens = tuple(self.runtime.vocabulary.decode(hypothesis.tokens, skip_special=True))
             readings.append(Alternative(to_latex(in_lines(tokens)), confidence, tokens))
         best, *others = readings
-        return Recognition(
-            best.latex,
-            best.confidence,
-            best.tokens,
-            tuple(others),
-            calibrated=self.calibration is not None,
-        )
+        calibrated = self.calibration is not None
+        return Recognition(best.latex, best.confidence, best.tokens, tuple(others), calibrated)
 
 
 def prepare(source: Source, split: bool = True) -> list[Image]:
@@ -248,33 +239,23 @@ def prepare(source: Source, split: bool = True) -> list[Image]:
             return _prepare_strokes(read_inkml(source).strokes, split)
         return _prepare_image(source, os.fspath(source), split)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        source = _NamedBytes(bytes(source), "image")
-    elif hasattr(source, "read"):
-        source = _read_file(source)
-    if isinstance(source, _NamedBytes) and is_inkml(source.getbuffer()):
-        return _prepare_strokes(read_inkml(source.getvalue(), source.name).strokes, split)
-    return _prepare_image(cast(ImageInput, source), getattr(source, "name", "image"), split)
-
-
-class _NamedBytes(io.BytesIO):
-    """The content of a file with its name."""
-
-    def __init__(self, content: bytes, name: str) -> None:
-        super().__init__(content)
-        self.name = name
-
-
-def _read_file(file: Any) -> _NamedBytes:
-    content = file.read()
-    name = str(getattr(file, "name", "image"))
+        source = io.BytesIO(source)
+    read = getattr(source, "read", None)
+    if read is None:
+        return _prepare_image(cast(ImageInput, source), "image", split)
+    content, name = read(), str(getattr(source, "name", "image"))
     if not isinstance(content, bytes):
         raise InkError(f"{name}: the file is in text mode; open it in binary mode")
-    return _NamedBytes(content, name)
+    if is_inkml(content):
+        return _prepare_strokes(read_inkml(content, name).strokes, split)
+    file = io.BytesIO(content)
+    file.name = name
+    return _prepare_image(file, name, split)
 
 
-def is_inkml(content: bytes | memoryview) -> bool:
+def is_inkml(content: bytes) -> bool:
     """Return whether content starts like XML, as no image does."""
-    return bytes(content[:64]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+    return content[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
 
 
 def _prepare_strokes(strokes: Sequence[NDArray[Any]], split: bool) -> list[Image]:
@@ -334,9 +315,9 @@ def _join_lines(lines: Sequence[Recognition]) -> Recognition:
     """Join formulas that stand below each other into one result."""
     if len(lines) == 1:
         return lines[0]
-    tokens: list[str] = []
-    for number, line in enumerate(lines):
-        tokens += [_LINE_BREAK, *line.tokens] if number else line.tokens
+    tokens = list(lines[0].tokens)
+    for line in lines[1:]:
+        tokens += [_LINE_BREAK, *line.tokens]
     return replace(
         lines[0],
         latex=to_latex(in_lines(tokens)),

@@ -8,11 +8,11 @@ import json
 import os
 import sys
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO
 
 from posformer.atomic import atomic_file
 from posformer.errors import PosformerError
@@ -53,26 +53,15 @@ def recognize_files(
     failed = 0
     with open_output(output) as stream, _progress(paths, several) as advance, _short_warnings():
         writer = ResultWriter(stream, format, several, top_k)
-        for path, result in _recognize(recognizer, find_files(paths), options):
+        # The recognizer reads some sources ahead, whose names `tee` keeps.
+        found, named = tee(find_files(paths))
+        results = recognizer.attempt_many((source for _, source in found), options)
+        for (path, _), result in zip(named, results, strict=True):
             writer.write(path, result)
             _report(path, result)
             failed += isinstance(result, PosformerError)
             advance()
     return failed
-
-
-def _recognize(
-    recognizer: Recognizer, found: Iterator[NamedSource], options: DecodingOptions | None
-) -> Iterator[tuple[str, Recognition | PosformerError]]:
-    names: deque[str] = deque()
-
-    def sources() -> Iterator[str | BinaryIO | PosformerError]:
-        for name, source in found:
-            names.append(name)
-            yield source
-
-    for result in recognizer.attempt_many(sources(), options):
-        yield names.popleft(), result
 
 
 def _report(path: str, result: Recognition | PosformerError) -> None:
@@ -170,34 +159,27 @@ class ResultWriter:
         self._stream, self._format, self._several = stream, format, several
         further = [f"{name}_{rank}" for rank in range(2, top_k + 1) for name in _FIELDS]
         self._columns = ["path", *_FIELDS, "error", *further]
+        self._csv = csv.writer(stream, lineterminator="\n")
         if format == "csv":
-            self._write_csv(self._columns)
+            self._csv.writerow(self._columns)
 
     def write(self, path: str, result: Recognition | PosformerError) -> None:
         """Write a result or an error."""
         if self._format == "json":
-            self._write_line(json.dumps(_record(path, result), ensure_ascii=False))
+            found = (
+                {"error": str(result)} if isinstance(result, PosformerError) else result.to_dict()
+            )
+            print(json.dumps({"path": path, **found}, ensure_ascii=False), file=self._stream)
         elif self._format == "csv":
-            self._write_csv(_cells(path, result, len(self._columns)))
+            self._csv.writerow(_cells(path, result, len(self._columns)))
         elif not isinstance(result, PosformerError):
             for reading in result.readings:
-                self._write_line(f"{path}\t{reading.latex}" if self._several else reading.latex)
+                label = f"{path}\t" if self._several else ""
+                print(f"{label}{reading.latex}", file=self._stream)
         self._stream.flush()
-
-    def _write_line(self, text: str) -> None:
-        self._stream.write(text + "\n")
-
-    def _write_csv(self, cells: Sequence[Any]) -> None:
-        csv.writer(self._stream, lineterminator="\n").writerow(cells)
 
 
 _FIELDS = ("latex", "confidence")
-
-
-def _record(path: str, result: Recognition | PosformerError) -> dict[str, Any]:
-    if isinstance(result, PosformerError):
-        return {"path": path, "error": str(result)}
-    return {"path": path, **result.to_dict()}
 
 
 def _cells(path: str, result: Recognition | PosformerError, columns: int) -> list[str]:

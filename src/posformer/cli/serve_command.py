@@ -40,14 +40,10 @@ def serve(
     from posformer.serve import Settings, allowed_hosts, create_app
     from posformer.serve import serve as run
 
+    options = DecodingOptions(beam=beam, scales=scales)
+    origins, hosts = tuple(cors or ()), allowed_hosts(host, name or ())
     settings = Settings(
-        workers,
-        batch,
-        requests,
-        timeout,
-        options=DecodingOptions(beam=beam, scales=scales),
-        origins=tuple(cors or ()),
-        hosts=allowed_hosts(host, name or ()),
+        workers, batch, requests, timeout, options=options, origins=origins, hosts=hosts
     )
     server = create_app(Recognizer.load(model, threads=threads), settings)
     run(server, host, port, lambda address: typer.echo(f"{address} (Ctrl-C stops)"))

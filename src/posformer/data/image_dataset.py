@@ -154,16 +154,14 @@ class ImageSample:
     width: int
     original: ImageDataset
     """A dataset of this image alone, which is cheap to send to another process."""
-    box: tuple[int, int, int, int] | None
-    """Left, top, right, bottom of the part to use; None for the whole image."""
+    box: tuple[int, int, int, int]
+    """Left, top, right, bottom of the part to use."""
 
     def render(self) -> tuple[NDArray[np.uint8], None]:
         """Render the image, uint8 (height, width). There are no token boxes."""
-        image = self.original.image(0)
-        if self.box:
-            left, top, right, bottom = self.box
-            image = image[top:bottom, left:right]
-        return resample(np.ascontiguousarray(image), self.height, self.width), None
+        left, top, right, bottom = self.box
+        image = np.ascontiguousarray(self.original.image(0)[top:bottom, left:right])
+        return resample(image, self.height, self.width), None
 
 
 @dataclass(eq=False)
@@ -199,11 +197,8 @@ class ImageSampler:
     def sample(self, index: int, rng: np.random.Generator) -> ImageSample:
         """Sample the scale of an example, without decoding it."""
         example = self.images[index]
-        box = None
-        height, width = (int(side) for side in self.images.sizes[index])
-        if self._boxes is not None:
-            left, top, right, bottom = box = self._boxes[index]
-            height, width = bottom - top, right - left
+        left, top, right, bottom = box = self._boxes[index]
+        height, width = bottom - top, right - left
         scale = rng.uniform(*self.scale_range) if self.scale_range else 1.0
         scale = min(scale, fit_scale(height, width, self.max_pixels, self.max_size))
         return ImageSample(
@@ -216,9 +211,9 @@ class ImageSampler:
         )
 
     @cached_property
-    def _boxes(self) -> list[tuple[int, int, int, int]] | None:
-        """The part of every image to use, as left, top, right, bottom; None without cropping."""
+    def _boxes(self) -> list[tuple[int, int, int, int]]:
+        """The part of every image to use, as left, top, right, bottom."""
         if self.crop_margin is None:
-            return None
+            return [(0, 0, width, height) for height, width in self.images.sizes.tolist()]
         images = (self.images.image(index) for index in range(len(self)))
         return [ink_box(image, self.crop_margin) for image in images]

@@ -5,6 +5,9 @@ Sizes are checked before pixels are decoded, so that a small file cannot exhaust
 
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -12,7 +15,7 @@ from typing import Any, BinaryIO, Literal
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 # Pillow knows a format once its plugin is imported; it does not import these two by itself.
 from PIL import TiffImagePlugin as _tiff  # noqa: F401
@@ -27,7 +30,6 @@ PDF_DPI = 200
 # Formats with plain decoders; others start programs (EPS) or are not images.
 _FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "GIF", "WEBP", "PPM")
 _SINGLE_IMAGE_FORMATS = ("MPO",)  # further frames are previews that phones add to a photo
-_EXIF_ORIENTATION = 0x0112
 _SIDEWAYS_ORIENTATIONS = {5, 6, 7, 8}
 
 ImageInput = str | PathLike[str] | bytes | BinaryIO | Image.Image | np.ndarray
@@ -84,11 +86,8 @@ def image_size(data: bytes) -> tuple[int, int]:
         ImageError: If the bytes do not begin with a complete header of an image.
     """
     image = _identify(io.BytesIO(data), "image")
-    try:
-        orientation = image.getexif().get(_EXIF_ORIENTATION)
-    except Exception as error:  # decoders raise anything on damaged data
-        raise ImageError(f"image: damaged ({_reason(error)})") from None
-    sideways = orientation in _SIDEWAYS_ORIENTATIONS
+    with _decoding("image"):
+        sideways = image.getexif().get(ExifTags.Base.Orientation) in _SIDEWAYS_ORIENTATIONS
     return (image.width, image.height) if sideways else (image.height, image.width)
 
 
@@ -120,9 +119,7 @@ def _open(source: str | PathLike[str] | bytes | BinaryIO) -> tuple[BinaryIO, str
             return path.open("rb"), str(path)
         except FileNotFoundError:
             raise ImageError(f"{path}: no such file") from None
-        except IsADirectoryError:
-            raise ImageError(f"{path}: a folder, not an image") from None
-        except PermissionError:
+        except (IsADirectoryError, PermissionError):
             reason = "a folder, not an image" if path.is_dir() else "no permission to read it"
             raise ImageError(f"{path}: {reason}") from None
         except (OSError, ValueError) as error:
@@ -136,24 +133,32 @@ def _open(source: str | PathLike[str] | bytes | BinaryIO) -> tuple[BinaryIO, str
 
 
 def _identify(content: BinaryIO, name: str) -> Image.Image:
+    with _decoding(name):
+        try:
+            return Image.open(content, formats=_FORMATS)
+        except UnidentifiedImageError:
+            raise ImageError(f"{name}: not an image in a known format") from None
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+            raise ImageError(f"{name}: too large to read ({_reason(error)})") from None
+
+
+@contextmanager
+def _decoding(name: str, problem: str = "damaged") -> Iterator[None]:
+    """Report anything that a decoder raises: on damaged data it may be any exception."""
     try:
-        return Image.open(content, formats=_FORMATS)
-    except UnidentifiedImageError:
-        raise ImageError(f"{name}: not an image in a known format") from None
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ImageError(f"{name}: too large to read ({_reason(error)})") from None
-    except Exception as error:  # decoders raise anything on damaged headers
-        raise ImageError(f"{name}: damaged ({_reason(error)})") from None
+        yield
+    except ImageError:
+        raise
+    except Exception as error:
+        raise ImageError(f"{name}: {problem} ({_reason(error)})") from None
 
 
 def _from_image(image: Image.Image, name: str) -> np.ndarray:
     _check_size(image.width, image.height, name)
-    try:
+    with _decoding(name, "damaged or cut off"):
         frames = getattr(image, "n_frames", 1)
         image.load()
         array = _to_array(ImageOps.exif_transpose(image))
-    except Exception as error:  # decoders raise anything on damaged data
-        raise ImageError(f"{name}: damaged or cut off ({_reason(error)})") from None
     if frames > 1 and image.format not in _SINGLE_IMAGE_FORMATS:
         warnings.warn(f"{name}: has {frames} frames; only the first is read", ImageWarning, 3)
     return array
@@ -225,46 +230,36 @@ def _is_heif(head: bytes) -> bool:
 
 
 def _from_heif(content: BinaryIO, name: str) -> np.ndarray:
-    try:
-        import pillow_heif
-    except ImportError:
-        raise ImageError(
-            f"{name}: HEIC needs pillow-heif (pip install 'posformer[formats]')"
-        ) from None
-    try:
+    pillow_heif = _import("pillow_heif", f"{name}: HEIC needs pillow-heif")
+    with _decoding(name):
         file = pillow_heif.open_heif(content, convert_hdr_to_8bit=True)
-        width, height = file.size
-        _check_size(width, height, name)
+        _check_size(file.size[0], file.size[1], name)
         image = file.to_pillow()
-    except ImageError:
-        raise
-    except Exception as error:  # the library raises anything on damaged data
-        raise ImageError(f"{name}: damaged ({_reason(error)})") from None
     return _from_image(image, name)
 
 
 def _from_pdf(content: bytes, page: int, name: str) -> np.ndarray:
-    try:
-        import pypdfium2
-    except ImportError:
-        raise ImageError(
-            f"{name}: PDF needs pypdfium2 (pip install 'posformer[formats]')"
-        ) from None
-    try:
+    pypdfium2 = _import("pypdfium2", f"{name}: PDF needs pypdfium2")
+    with _decoding(name):
         document = pypdfium2.PdfDocument(content)
-    except pypdfium2.PdfiumError as error:
-        raise ImageError(f"{name}: damaged ({_reason(error)})") from None
     with document:
         if not 1 <= page <= len(document):
             raise ImageError(f"{name}: has no page {page}; it has {len(document)}")
         return _render_page(document[page - 1])
 
 
+def _import(module: str, need: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ImageError(f"{need} (pip install 'posformer[formats]')") from None
+
+
 def _render_page(page: Any) -> np.ndarray:
     """Render a page at 200 dpi, or less if the image would be too large."""
     width, height = page.get_size()  # in points, 1/72 inch
-    scale = PDF_DPI / 72
-    scale = min(scale, MAX_SIDE / 2 / max(width, height), (2e7 / (width * height)) ** 0.5)
+    limits = MAX_SIDE / 2 / max(width, height), (2e7 / (width * height)) ** 0.5
+    scale = min(PDF_DPI / 72, *limits)
     return np.asarray(page.render(scale=scale).to_pil().convert("RGB"))
 
 

@@ -23,11 +23,10 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
-_JSON = "application/json"
 _EXPECTED_TYPES = {
     "/api/recognize": "multipart/form-data",
-    "/api/strokes": _JSON,
-    "/api/latex": _JSON,
+    "/api/strokes": "application/json",
+    "/api/latex": "application/json",
 }
 
 

@@ -2,7 +2,6 @@
 
 import math
 import threading
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -52,7 +51,7 @@ class WorkerPool:
         self._recognizer = recognizer
         self._batch = batch
         self._options = options
-        self._queue: deque[_Job] = deque()
+        self._queue: list[_Job] = []
         self._changed = threading.Condition()
         self._closed = False
         self._seconds = 0.1  # moving average of the time per job
@@ -116,13 +115,10 @@ class WorkerPool:
         """Wait for the next batch; an empty one means that the pool is closed and idle."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._closed)
-            taken: list[_Job] = []
-            skipped: list[_Job] = []
-            while self._queue and len(taken) < self._batch:
-                job = self._queue.popleft()
-                same = not taken or job.options == taken[0].options
-                (taken if same else skipped).append(job)
-            self._queue.extendleft(reversed(skipped))
+            similar = [job for job in self._queue if job.options == self._queue[0].options]
+            taken = similar[: self._batch]
+            for job in taken:
+                self._queue.remove(job)
             return taken
 
     def _run(self, jobs: Sequence[_Job]) -> None:
