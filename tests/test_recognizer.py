@@ -317,7 +317,7 @@ def test_missing_bundled_model(monkeypatch, tmp_path):
 
 def test_newer_model_format_is_refused(tiny_folder, tmp_path):
     text = (tiny_folder / "config.json").read_text()
-    (tmp_path / "config.json").write_text(text.replace('"format": 1', '"format": 99'))
+    (tmp_path / "config.json").write_text(text.replace('"format": 2', '"format": 99'))
     with pytest.raises(ModelError, match="format 99 is newer"):
         Recognizer.load(tmp_path)
 

@@ -58,7 +58,7 @@ def test_coverage_is_the_sum_of_the_counted_past_attention():
         (RefinementConfig(6, structure=()), (False,) * len(TOKENS)),
         (RefinementConfig(6, structure=("{",)), tuple(token == "{" for token in TOKENS)),
         # Here the step whose input is a structure token is excluded, not the one that predicts it.
-        (RefinementConfig(6, masked_by="fed"), (False, *STRUCTURE[:-1])),
+        (RefinementConfig(6, masked_by="input"), (False, *STRUCTURE[:-1])),
     ],
     ids=["posformer", "comer", "custom", "masked by input"],
 )
