@@ -75,13 +75,8 @@ class PositionForest:
 
     def reversed(self) -> "PositionForest":
         """Return the forest of the same tokens read from right to left."""
-        return replace(
-            self,
-            tokens=self.tokens[::-1],
-            nested_levels=self.nested_levels[::-1],
-            relative_positions=self.relative_positions[::-1],
-            branches=self.branches[::-1],
-        )
+        of_tokens = ("tokens", "nested_levels", "relative_positions", "branches")
+        return replace(self, **{name: getattr(self, name)[::-1] for name in of_tokens})
 
 
 def encode_forest(

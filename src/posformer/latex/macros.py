@@ -95,11 +95,10 @@ SIZED = _commands(
 )
 r"""Commands before a delimiter, which may be `.` for none."""
 
-_ONE_GROUP = (
-    "label tag color hspace vspace phantom hphantom vphantom cline textcolor colorbox raisebox"
+DISCARDED = _commands(
+    "label tag color hspace vspace phantom hphantom vphantom cline textcolor colorbox raisebox rule"
 )
-DISCARDED = dict.fromkeys(_commands(_ONE_GROUP), 1) | {r"\rule": 2}
-r"""Commands dropped with this many groups behind them; further groups stay (`\textcolor`)."""
+r"""Commands dropped with one group, `\rule` with two; further groups stay (`\textcolor`)."""
 
 SKIPS = _commands("kern mkern hskip mskip vskip")
 """Commands before a length without braces."""

@@ -94,10 +94,14 @@ class _Expander:
         """Return whether the lexeme has no ink; consume what belongs to it."""
         token = lexeme.token
         if token in macros.DISCARDED:
-            for _ in range(macros.DISCARDED[token]):
+            for _ in range(2 if token == r"\rule" else 1):
                 self._skip_group()
         elif token in macros.SKIPS:
-            self._skip_length()
+            self._skip("-")
+            while self._next().isdecimal() or self._next() == ".":
+                self.at += 1
+            for _ in range(len("pt")):
+                self.at += self._next().isalpha()
         elif token in macros.SIZED:
             self.lexemes += lexeme.replaced(self._delimiter(lexeme))
         elif token == r"\rm":
@@ -145,14 +149,6 @@ class _Expander:
             if not depth:
                 return
         raise opened.error("is never closed")
-
-    def _skip_length(self) -> None:
-        self._skip("-")
-        while self._next().isdecimal() or self._next() == ".":
-            self.at += 1
-        for _ in range(len("pt")):
-            if self._next().isalpha():
-                self.at += 1
 
     def _skip_column_letters(self, environment: Lexeme) -> None:
         name = environment.token[len(r"\begin{") : -1]
@@ -345,7 +341,8 @@ class _Writer:
             reason = f"is a second {_SCRIPT_NAMES[kind]} of the same base"
             raise self._error(operator.index, reason)
         base.scripts.setdefault(kind, deque()).extend(content)
-        base.only_primes = is_prime if kind == "^" else base.only_primes
+        if kind == "^":
+            base.only_primes = is_prime
 
     def _command(self, node: Node) -> _Unit | Units:
         """Return the units of a command."""

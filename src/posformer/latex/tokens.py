@@ -7,16 +7,8 @@ from dataclasses import dataclass
 from posformer.errors import LatexError
 from posformer.latex.tree import Row, parse
 
-_TOKEN = re.compile(
-    r"""
-      \\(?P<side>begin|end)\s*\{\s*(?P<name>[A-Za-z]+\*?)\s*\}
-    | \\[A-Za-z]+
-    | \\[^\sA-Za-z]
-    | \S
-    """,
-    re.VERBOSE,
-)
-_APART = re.compile(r"\\(begin|end)\s*\{\s*([A-Za-z]+\*?)\s*\}")
+_ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{\s*([A-Za-z]+\*?)\s*\}")
+_TOKEN = re.compile(rf"{_ENVIRONMENT.pattern}|\\[A-Za-z]+|\\[^\sA-Za-z]|\S")
 _COMMAND_WORD = re.compile(r"\\[A-Za-z]+")
 
 _ESCAPED = {"%": r"\%", "#": r"\#", "$": r"\$"}
@@ -42,9 +34,7 @@ class Lexeme:
 def scan(text: str) -> Iterator[Lexeme]:
     """Split a text into tokens with their positions."""
     for number, match in enumerate(_TOKEN.finditer(text), start=1):
-        token = match[0]
-        if match["side"]:
-            token = rf"\{match['side']}{{{match['name']}}}"
+        token = rf"\{match[1]}{{{match[2]}}}" if match[1] else match[0]
         yield Lexeme(token, number, match.start() + 1)
 
 
@@ -59,7 +49,7 @@ def tokenize(text: str) -> list[str]:
 
 def split_caption(text: str) -> tuple[str, ...]:
     r"""Split a caption at white space, with `\begin { cases }` as one token."""
-    return tuple(_APART.sub(r"\\\1{\2}", text).split())
+    return tuple(_ENVIRONMENT.sub(r"\\\1{\2}", text).split())
 
 
 def in_lines(tokens: Sequence[str]) -> list[str]:
@@ -69,11 +59,11 @@ def in_lines(tokens: Sequence[str]) -> list[str]:
     around such tokens. An array without column letters gets them.
     """
     tree = parse(tokens, lenient=True)
-    named: dict[int, list[str]] = {}  # column letters by the index of their array
-    for row in tree.rows[1:]:
-        owner = row.owner
-        if owner is not None and owner.token == r"\begin{array}" and owner.option is None:
-            named[owner.index] = _columns(row)
+    named = {  # column letters by the index of their array
+        owner.index: _columns(row)
+        for row in tree.rows
+        if (owner := row.owner) and owner.token == r"\begin{array}" and owner.option is None
+    }
     inside = [part for index, token in enumerate(tokens) for part in (token, *named.get(index, ()))]
     if not any(node.token == r"\\" for node in tree.root.nodes):
         return inside

@@ -1,7 +1,7 @@
 """The tokens of a model and their ids."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from posformer.atomic import atomic_write
@@ -26,10 +26,7 @@ class Vocabulary:
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self._tokens = tuple(tokens)
-        if fault := _first_fault(self._tokens):
-            number, reason = fault
-            where = f"token {number} of a vocabulary, {self._tokens[number - 1]!r},"
-            raise LatexError(reason, where)
+        _check(self._tokens, lambda number, token: f"token {number} of a vocabulary, {token!r},")
         self._index = {token: index for index, token in enumerate(self._tokens, len(_SPECIAL))}
 
     @classmethod
@@ -52,9 +49,7 @@ class Vocabulary:
         # Not splitlines(), which also breaks at characters that an editor shows as part of a line.
         lines = text.removesuffix("\n").split("\n") if text else []
         tokens = [line.removesuffix("\r") for line in lines]
-        if fault := _first_fault(tokens):
-            number, reason = fault
-            raise LatexError(reason, f"{path}, line {number}: the token {tokens[number - 1]!r}")
+        _check(tokens, lambda number, token: f"{path}, line {number}: the token {token!r}")
         return cls(tokens)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -136,17 +131,15 @@ class Vocabulary:
         return f"Vocabulary({len(self)} tokens with <pad>, <sos>, <eos>)"
 
 
-def _first_fault(tokens: Sequence[str]) -> tuple[int, str] | None:
-    """Return the number, from 1, of the first string that cannot be a token, and the reason."""
-    seen: set[str] = set()
+def _check(tokens: Sequence[str], place: Callable[[int, str], str]) -> None:
+    """Raise an error that names the place of the first string that cannot be a token."""
+    seen: set[str] = set(_SPECIAL)
     for number, token in enumerate(tokens, start=1):
         if not token:
-            return number, "is empty"
-        if any(character.isspace() for character in token):
-            return number, "contains white space"
-        if token in _SPECIAL:
-            return number, "is reserved"
+            raise LatexError("is empty", place(number, token))
+        if any(map(str.isspace, token)):
+            raise LatexError("contains white space", place(number, token))
         if token in seen:
-            return number, "is there twice"
+            reason = "is reserved" if token in _SPECIAL else "is there twice"
+            raise LatexError(reason, place(number, token))
         seen.add(token)
-    return None
