@@ -5,7 +5,7 @@ Needs the extra `report`.
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,11 +93,7 @@ def canvas(width: float, height: float, dpi: int = 100) -> tuple[Figure, Any]:
 
 
 def draw_tokens(
-    axes: Any,
-    left: float,
-    top: float,
-    lines: Sequence[Sequence[ColoredToken]],
-    size: float,
+    axes: Any, left: float, top: float, lines: Sequence[Sequence[ColoredToken]], size: float
 ) -> None:
     """Draw lines of tokens in a monospaced font on a `canvas`.
 
@@ -108,6 +104,7 @@ def draw_tokens(
         lines: The lines, such as `token_lines` returns.
         size: Font size in points.
     """
+    font = {"fontsize": size, "family": "DejaVu Sans Mono", "va": "center_baseline"}
     for number, line in enumerate(lines):
         x, middle = left, top + (number + 0.5) * _LINE_HEIGHT * size
         for token in line:
@@ -116,10 +113,7 @@ def draw_tokens(
                 corner = x - 0.2 * size, middle - 0.68 * size
                 box = Rectangle(corner, width + 0.4 * size, 1.36 * size, color=token.background)
                 axes.add_patch(box)
-            axes.text(
-                x, middle, token.text, color=token.color, fontsize=size,
-                family="DejaVu Sans Mono", va="center_baseline", parse_math=False,
-            )  # fmt: skip
+            axes.text(x, middle, token.text, color=token.color, parse_math=False, **font)
             x += width + _CHARACTER_WIDTH * size
 
 
@@ -136,18 +130,12 @@ def token_lines(
     Returns:
         The lines, and their height in points.
     """
-    lines = list(_wrap(tokens, int(width / (_CHARACTER_WIDTH * size))))
-    return lines, len(lines) * _LINE_HEIGHT * size
-
-
-def _wrap(tokens: Sequence[ColoredToken], columns: int) -> Iterator[list[ColoredToken]]:
-    line: list[ColoredToken] = []
-    used = 0
+    columns, used = int(width / (_CHARACTER_WIDTH * size)), 0
+    lines: list[list[ColoredToken]] = []
     for token in tokens:
-        if line and used + len(token.text) > columns:
-            yield line
-            line, used = [], 0
-        line.append(token)
+        if not lines or used + len(token.text) > columns:
+            lines.append([])
+            used = 0
+        lines[-1].append(token)
         used += len(token.text) + 1
-    if line:
-        yield line
+    return lines, len(lines) * _LINE_HEIGHT * size

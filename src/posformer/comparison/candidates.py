@@ -1,6 +1,7 @@
 """Candidates of a comparison: configs to train, and existing models."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -116,10 +117,9 @@ def _with_budget(
 
 
 def _check_names(candidates: Sequence[Candidate]) -> None:
-    names = [one.name for one in candidates]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"{name}: {names.count(name)} candidates have this name")
+    for name, count in Counter(one.name for one in candidates).items():
+        if count > 1:
+            raise ConfigError(f"{name}: {count} candidates have this name")
         if Path(name).name != name:
             raise ConfigError(f"{name}: not usable as the name of a folder")
 
@@ -150,16 +150,16 @@ def _baseline_of(
         return named if named != one.name else None
     if one.config is None or one.config.model.position is None:
         return None
+    wanted = _without_forest(one.config)
     for other in candidates:
-        plain = other.config is not None and other.config.model.position is None
-        if plain and _without_forest(other) == _without_forest(one):
+        config = other.config
+        if config and config.model.position is None and _without_forest(config) == wanted:
             return other.name
     return None
 
 
-def _without_forest(one: Candidate) -> dict[str, Any]:
+def _without_forest(config: TrainingConfig) -> dict[str, Any]:
     """Return the settings that a config and its baseline without position forest share."""
-    assert one.config is not None
-    loss = replace(one.config.loss, level=0.0, relative=0.0)
-    model = replace(one.config.model, position=None)
-    return replace(one.config, name="", baseline=None, model=model, loss=loss).to_dict()
+    loss = replace(config.loss, level=0.0, relative=0.0)
+    model = replace(config.model, position=None)
+    return replace(config, name="", baseline=None, model=model, loss=loss).to_dict()

@@ -1,8 +1,7 @@
 """The comparison table: metrics, gains and bootstrap intervals."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -47,10 +46,6 @@ class TableRow:
     speed: float  # images per second of CPU time
     minutes: float | None  # CPU time of the training
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the row as JSON values."""
-        return asdict(self)
-
 
 def make_rows(candidates: Sequence[Candidate], results: Sequence[Result]) -> list[TableRow]:
     """Return a row for each candidate with results, in the order of the candidates."""
@@ -63,10 +58,9 @@ def make_rows(candidates: Sequence[Candidate], results: Sequence[Result]) -> lis
 def _row(one: Candidate, by_name: Mapping[str, Sequence[Result]]) -> TableRow:
     own = by_name[one.name]
     correct = _correct(own)
-    exprate, le1, le2 = (
-        Estimate(100 * float(hits.mean()), percentile_interval(*_bootstrap_means(hits)))
-        for hits in correct
-    )
+    intervals = [percentile_interval(*_bootstrap_means(hits)) for hits in correct]
+    means = [100 * float(hits.mean()) for hits in correct]
+    exprate, le1, le2 = map(Estimate, means, intervals)
     minutes = [result.minutes for result in own if result.minutes is not None]
     baseline = by_name.get(one.baseline or "")
     return TableRow(
@@ -129,21 +123,18 @@ def markdown(
     """
     header = ("model", "ExpRate", "95 %", "≤1", "≤2", "gain, 95 %", "parameters", "images/s")
     table = format_markdown(header, [_cells(row) for row in rows])
-    remarks = [
-        _describe(benchmark, count),
-        *_training_remarks(candidates, rows),
-        *_column_remarks(rows),
-    ]
+    training, columns = _training_remarks(candidates, rows), _column_remarks(rows)
+    remarks = (_describe(benchmark, count), *training, *columns)
     return table + "\n\n" + "".join(f"- {remark}\n" for remark in remarks)
 
 
 def _cells(row: TableRow) -> tuple[str, ...]:
     gain = row.gain
-    gains = (gain.exprate, gain.le1, gain.le2) if gain else (None, None, None)
-    exprate, le1, le2 = (
-        f"{estimate.value:.2f}" + ("" if more is None else f" ({_signed(more)})")
-        for estimate, more in zip((row.exprate, row.le1, row.le2), gains, strict=True)
-    )
+    exprate, le1, le2 = (f"{one.value:.2f}" for one in (row.exprate, row.le1, row.le2))
+    if gain:
+        exprate += f" ({_signed(gain.exprate)})"
+        le1 += f" ({_signed(gain.le1)})"
+        le2 += f" ({_signed(gain.le2)})"
     low, high = row.exprate.interval
     return (
         row.name,
@@ -173,10 +164,8 @@ def _training_remarks(candidates: Sequence[Candidate], rows: Sequence[TableRow])
         span = {f"{value:.1f}": None for value in (min(minutes), max(minutes))}
         yield f"Trained for {' to '.join(span)} CPU minutes; last weights, no checkpoint selection."
     configs = [one.config for one in candidates if one.config is not None]
-    frozen = {
-        (config.frozen.encoder, config.frozen.variants) for config in configs if config.frozen
-    }
-    for encoder, variants in sorted(frozen):
+    frozen = [config.frozen for config in configs if config.frozen]
+    for encoder, variants in sorted({(one.encoder, one.variants) for one in frozen}):
         augmented = f" and {variants} augmented variants of each" if variants else ""
         yield (
             f"The encoder ({encoder}) is frozen: the decoders are trained on its feature maps of "
@@ -188,12 +177,9 @@ def _training_remarks(candidates: Sequence[Candidate], rows: Sequence[TableRow])
 
 def _column_remarks(rows: Sequence[TableRow]) -> Iterator[str]:
     seeds = max(row.seeds for row in rows)
-    over = (
-        f"expressions and {seeds} seeds"
-        if seeds > 1
-        else "expressions; with one seed they do not include the variance of training"
-    )
-    yield f"95 % intervals: bootstrap over {over}."
+    alone = "; with one seed they do not include the variance of training"
+    over = f" and {seeds} seeds" if seeds > 1 else alone
+    yield f"95 % intervals: bootstrap over expressions{over}."
     pairs = [f"{row.name} over {row.gain.baseline}" for row in rows if row.gain]
     if pairs:
         yield f"Gains in parentheses: {', '.join(pairs)}; their intervals are paired."

@@ -103,7 +103,8 @@ def run_all(
     for one, seed in trials:
         try:
             model = one.model or _train(one, seed, output)
-            yield _evaluate(one, seed, model, benchmark, examples, output, threads)
+            file = output / benchmark.split / f"{one.name}-{seed}.jsonl"
+            yield Result(one.name, seed, **_evaluate(model, benchmark, examples, file, threads))
         except PosformerError as error:
             yield ConfigError(f"{one.name}, seed {seed}: {error}")
 
@@ -152,41 +153,29 @@ def _train(one: Candidate, seed: int, output: Path) -> Path:
 
 
 def _evaluate(
-    one: Candidate,
-    seed: int,
-    model: Path,
-    benchmark: Benchmark,
-    examples: EvaluationSet,
-    output: Path,
-    threads: int,
-) -> Result:
-    about = output / benchmark.split / f"{one.name}-{seed}.json"
-    file = about.with_suffix(".jsonl")
+    model: Path, benchmark: Benchmark, examples: EvaluationSet, file: Path, threads: int
+) -> dict[str, Any]:
+    """Write the predictions of a model, unless they exist; return the fields of its result."""
+    about = file.with_suffix(".json")
     state = (model / "config.json" if model.is_dir() else model).stat().st_mtime_ns
     wanted = _plain({**asdict(benchmark), "model": str(model), "modified": state})
     known = _known(about)
     if known.get("measured") != wanted:
-        known = {"measured": wanted, **_predict(model, benchmark, examples, file, threads)}
+        runtime = PyTorchRuntime.load(model, threads)
+        options = DecodingOptions(beam=benchmark.beam, greedy=benchmark.greedy, scales=1)
+        start = time.process_time()
+        write_predictions(file, predict(runtime, examples, options))
+        spent = time.process_time() - start
+        seconds = None if model.is_dir() else read_checkpoint(model)["posformer"].get("spent")
+        known = {
+            "measured": wanted,
+            "parameters": sum(weight.numel() for weight in runtime.model.parameters()),
+            "speed": len(examples) / spent,
+            "minutes": None if seconds is None else seconds / 60,
+        }
         atomic_write(about, json.dumps(known, indent=2))
     predictions = read_predictions(file)
     if [one.name for one in predictions] != examples.names:
         raise DataError(f"{file}: not the expressions of {benchmark.data}")
     distances = edit_distances(examples.captions, [one.prediction for one in predictions])
-    return Result(one.name, seed, distances, known["parameters"], known["speed"], known["minutes"])
-
-
-def _predict(
-    model: Path, benchmark: Benchmark, examples: EvaluationSet, file: Path, threads: int
-) -> dict[str, Any]:
-    """Write the predictions of a model; return its size, speed and training time."""
-    runtime = PyTorchRuntime.load(model, threads)
-    options = DecodingOptions(beam=benchmark.beam, greedy=benchmark.greedy, scales=1)
-    start = time.process_time()
-    write_predictions(file, predict(runtime, examples, options))
-    spent = time.process_time() - start
-    seconds = None if model.is_dir() else read_checkpoint(model)["posformer"].get("spent")
-    return {
-        "parameters": sum(weight.numel() for weight in runtime.model.parameters()),
-        "speed": len(examples) / spent,
-        "minutes": None if seconds is None else seconds / 60,
-    }
+    return {"distances": distances, **{key: known[key] for key in known if key != "measured"}}

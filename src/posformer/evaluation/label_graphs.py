@@ -12,8 +12,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from posformer.atomic import atomic_write
 from posformer.errors import DataError, LatexError
@@ -29,8 +29,7 @@ _RELATIONS = {UPPER: "Above", LOWER: "Below"}  # of arguments; all others are in
 _ROOTS = tokens_of("root")
 
 
-@dataclass(frozen=True)
-class GraphObject:
+class GraphObject(NamedTuple):
     """A symbol, a table, a line, or a cell."""
 
     id: str
@@ -39,8 +38,7 @@ class GraphObject:
     """The relations that lead to it from the first object, behind an `O`."""
 
 
-@dataclass(frozen=True)
-class Relation:
+class Relation(NamedTuple):
     """The relation of an object to its parent."""
 
     parent: str

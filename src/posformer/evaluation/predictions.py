@@ -66,14 +66,10 @@ def write_scores(path: str | os.PathLike[str], scores: Scores) -> None:
 
 
 def _to_json(prediction: Prediction) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "name": prediction.name,
-        "truth": " ".join(prediction.truth),
-        "prediction": " ".join(prediction.prediction),
-    }
-    if prediction.confidence is not None:
-        fields["confidence"] = prediction.confidence
-    return fields
+    fields = dict(vars(prediction))
+    if prediction.confidence is None:
+        del fields["confidence"]
+    return fields | {key: " ".join(fields[key]) for key in ("truth", "prediction")}
 
 
 def _from_json(line: str, place: str) -> Prediction:

@@ -1,6 +1,6 @@
 """Score tables for terminals and Markdown, with the results of the paper."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rich.console import Group
@@ -99,16 +99,15 @@ def format_markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 def paper_remarks(split: str | None = None, *, used_ink: bool = False) -> list[str]:
     """Return the differences between our evaluation and the paper's."""
     results = _paper_results(split)
-    out: list[str] = []
-    if used_ink and results:
-        out.append("This model was also trained on the ink of the training set; others were not.")
-    if results:
-        out.append("Other rows: results of the paper, with checkpoints selected on CROHME 2014.")
-    if any(result.scale_augmentation is False for result in results):
-        out.append(f"{_NO_SCALE} trained without scale augmentation.")
-    if any(result.other_tool for result in results):
-        out.append(f"{_OTHER_TOOL} ≤1 to ≤3 computed by another tool (lgeval): not comparable.")
-    return out
+    no_scale = any(result.scale_augmentation is False for result in results)
+    other_tool = any(result.other_tool for result in results)
+    remarks = {
+        "This model was also trained on the ink of the training set; others were not.": used_ink,
+        "Other rows: results of the paper, with checkpoints selected on CROHME 2014.": True,
+        f"{_NO_SCALE} trained without scale augmentation.": no_scale,
+        f"{_OTHER_TOOL} ≤1 to ≤3 computed by another tool (lgeval): not comparable.": other_tool,
+    }
+    return [remark for remark, applies in remarks.items() if results and applies]
 
 
 def table_rows(
@@ -146,12 +145,10 @@ def _paper_row(result: PaperResult) -> tuple[str, ...]:
     return (name, f"{result.exprate:.2f}", *tolerant, "-")
 
 
-def _bin_tables(scores: Scores) -> list[tuple[Sequence[str], Sequence[Sequence[str]]]]:
-    tables: list[tuple[Sequence[str], Sequence[Sequence[str]]]] = []
+def _bin_tables(scores: Scores) -> Iterator[tuple[Sequence[str], Sequence[Sequence[str]]]]:
     for name, bins in (("nested level", scores.by_level), ("tokens", scores.by_length)):
         rows = [(range_text(one), str(one.count), f"{one.exprate:.2f}") for one in bins]
-        tables.append(((name, "count", "ExpRate"), rows))
-    return tables
+        yield (name, "count", "ExpRate"), rows
 
 
 def _rich_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -41,11 +41,7 @@ def align(truth: Sequence[str], prediction: Sequence[str]) -> tuple[Pair, ...]:
     behind = Postfix.similarity(truth[first:], prediction[first:])
     start, end = truth[:first], truth[len(truth) - behind :]
     there, read = truth[first : len(truth) - behind], prediction[first : len(prediction) - behind]
-    return (
-        *map(Pair, start, start),
-        *_walk(there, read, _costs(there, read)),
-        *map(Pair, end, end),
-    )
+    return (*map(Pair, start, start), *_walk(there, read), *map(Pair, end, end))
 
 
 def _costs(truth: Sequence[str], prediction: Sequence[str]) -> list[list[int]]:
@@ -66,10 +62,9 @@ def _costs(truth: Sequence[str], prediction: Sequence[str]) -> list[list[int]]:
     return costs
 
 
-def _walk(
-    truth: Sequence[str], prediction: Sequence[str], costs: Sequence[Sequence[int]]
-) -> list[Pair]:
+def _walk(truth: Sequence[str], prediction: Sequence[str]) -> list[Pair]:
     """Trace the cheapest alignment back from its end."""
+    costs = _costs(truth, prediction)
     pairs: list[Pair] = []
     down, across = len(truth), len(prediction)
     while down or across:

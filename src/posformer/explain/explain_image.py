@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -74,9 +75,8 @@ def explain(
         PosformerError: If the image or a model cannot be read, or a model cannot decode the
             expression.
     """
-    models = [_Model(model, threads)]
-    if against is not None:
-        models.append(_Model(against, threads))
+    paths = [model] if against is None else [model, against]
+    models = [_Model(path, threads) for path in paths]
     split = latex is None and r"\\" not in models[0].runtime.vocabulary
     images = prepare(image, split)
     given = None if latex is None else tuple(normalize(latex))
@@ -89,17 +89,12 @@ def explain(
             raise PosformerError(f"{fspath(image)}: nothing recognized; set --latex")
         decodings = [one.force_decode(formula, tokens, direction) for one in models]
         subfolder = f"formula-{number}/" if len(images) > 1 else ""
-        formulas.append(_write_formula(folder, subfolder, decodings, predictions, tokens))
-    notes = tuple(note for one in models for note in one.notes)
+        written = [to_latex(one) for one in (tokens, *predictions)]
+        formulas.append(_write_formula(folder, subfolder, decodings, written))
+    notes = tuple(one.note for one in models if one.note)
     page = folder / "index.html"
-    text = render_template(
-        __package__,
-        "explanation.html.j2",
-        title=Path(image).name,
-        notes=notes,
-        formulas=formulas,
-        is_structure=is_structure,
-    )
+    shown = {"title": Path(image).name, "notes": notes, "formulas": formulas}
+    text = render_template(__package__, "explanation.html.j2", is_structure=is_structure, **shown)
     page.write_text(text, encoding="utf-8")
     return Explained(page, tuple(one.latex for one in formulas), notes, tuple(formulas))
 
@@ -111,7 +106,7 @@ class _Model:
         self.runtime = load_runtime(path, threads=threads)
         self._path, self._threads = path, threads
         self.name = "bundled model" if path is None else Path(path).stem
-        self.notes: list[str] = []
+        self.note: str | None = None
 
     def recognize(self, formula: np.ndarray, options: DecodingOptions) -> tuple[str, ...]:
         ((best, *_),) = decode_images(self.runtime, [formula], options)
@@ -123,32 +118,26 @@ class _Model:
         """Decode tokens; with PyTorch if the ONNX files lack outputs."""
         found = force_decode(self.runtime, formula, tokens, direction, self.name)
         if not found.attention:
-            self._note("this model has no attention maps; only its prediction is shown")
+            self.note = (
+                f"{self.name}: this model has no attention maps; only its prediction is shown"
+            )
         elif not found.has_raw_weights:
             try:
                 self.runtime = load_runtime(self._path, "pytorch", self._threads)
             except PosformerError:
-                self._note(
-                    "its decoder.onnx has attention weights after refinement only; export the "
-                    "model again, or install PyTorch, to see the others"
+                self.note = (
+                    f"{self.name}: its decoder.onnx has attention weights after refinement only; "
+                    "export the model again, or install PyTorch, to see the others"
                 )
             else:
                 found = force_decode(self.runtime, formula, tokens, direction, self.name)
         return found
 
-    def _note(self, text: str) -> None:
-        if not self.notes:
-            self.notes.append(f"{self.name}: {text}")
-
 
 def _write_formula(
-    folder: Path,
-    subfolder: str,
-    decodings: Sequence[ForcedDecoding],
-    predictions: Sequence[Sequence[str]],
-    tokens: Sequence[str],
+    folder: Path, subfolder: str, decodings: Sequence[ForcedDecoding], latex: Sequence[str]
 ) -> Formula:
-    """Write all files of one formula."""
+    """Write all files of one formula; `latex` is the decoded expression and the predictions."""
     sheet_folder = folder / subfolder / "symbols"
     sheet_folder.mkdir(parents=True, exist_ok=True)
     for old in sheet_folder.glob("[0-9][0-9][0-9].png"):
@@ -172,35 +161,25 @@ def _write_formula(
         arrays.append(f"{subfolder}attention{suffix}.npz")
         _save_arrays(folder / arrays[-1], decoding)
     return Formula(
-        subfolder,
-        tuple(decodings),
-        tuple(map(to_latex, predictions)),
-        to_latex(tokens),
-        tuple(sheets),
-        tuple(overviews),
-        animation,
-        tuple(arrays),
-    )
+        subfolder, tuple(decodings), tuple(latex[1:]), latex[0],
+        tuple(sheets), tuple(overviews), animation, tuple(arrays),
+    )  # fmt: skip
 
 
 def _save_arrays(path: Path, decoding: ForcedDecoding) -> None:
     """Save all arrays of a decoding, with all heads, as `attention.npz`."""
-    arrays: dict[str, np.ndarray] = {
+    arrays: dict[str, Any] = {
         "image": decoding.image,
-        "tokens": np.array(decoding.tokens),
+        "tokens": decoding.tokens,
         "probability": decoding.probability,
-        "preferred": np.array(decoding.preferred),
-        "left_out": np.array(decoding.excluded),
+        "preferred": decoding.preferred,
+        "left_out": decoding.excluded,
     }
-    for index, layer in enumerate(decoding.attention):
-        found = {
-            "before": layer.raw_weights,
-            "after": layer.weights,
-            "correction": layer.refinement,
-        }
-        maps = {name: array[0, 0] for name, array in found.items() if array is not None}
-        covered = decoding.coverage(index)
+    for number, layer in enumerate(decoding.attention, start=1):
+        maps = {"before": layer.raw_weights, "after": layer.weights, "correction": layer.refinement}
+        known = {name: array[0, 0] for name, array in maps.items() if array is not None}
+        covered = decoding.coverage(number - 1)
         if covered is not None:
-            maps["coverage"] = covered
-        arrays |= {f"{name}_{index + 1}": array for name, array in maps.items()}
-    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+            known["coverage"] = covered
+        arrays |= {f"{name}_{number}": array for name, array in known.items()}
+    np.savez_compressed(path, **arrays)

@@ -1,9 +1,8 @@
 """Figures of attention maps: one sheet per token, an overview, and an animation."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -24,7 +23,8 @@ _COLORMAP = LinearSegmentedColormap.from_list(
 _INK, _GRAY, _PALE, _ACCENT, _WRONG = "#21212c", "#6b6b78", "#c0c0ca", "#9e0030", "#b2182b"
 _MARGIN, _GAP = 16, 12  # points, as all lengths below
 _CAPTION = 16  # height of a caption
-_TOKENS, _TEXT = 15, 10  # font sizes
+_TOKENS = 15  # font size
+_TEXT = {"fontsize": 10, "va": "center", "parse_math": False}
 _FRAME_SIZE, _NARROW_FRAME_SIZE = (600, 240), (440, 240)  # bounds of the largest panel
 _SHEET_SIZE = (260, 180)
 _OVERVIEW_SIZE = (190, 110)
@@ -35,17 +35,15 @@ _STEP_MS, _LAST_STEP_MS = 700, 2500
 _Maps = list[tuple[str, np.ndarray]]
 
 
-@dataclass(frozen=True)
-class _Panel:
+class _Panel(NamedTuple):
     left: float
     top: float
     size: tuple[float, float]
-    pixels: np.ndarray
-    caption: str
+    heat: np.ndarray
+    caption: str = ""
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(NamedTuple):
     """Panels of one model for one token; positions are relative to the block."""
 
     size: tuple[float, float]
@@ -84,18 +82,15 @@ def draw_overview(decoding: ForcedDecoding) -> Figure:
     width, height = _fitted(decoding, _OVERVIEW_SIZE)
     left = _MARGIN + max(70, 0.6 * _TOKENS * max(map(len, decoding.tokens)) + 12)
     top, pitch = _MARGIN + 2 * _CAPTION, height + 10
-    size = (
-        left + _MARGIN + (width + _GAP) * len(columns) - _GAP,
-        top + pitch * len(decoding.tokens) + 2 * _CAPTION + _MARGIN,
-    )
-    figure, axes = canvas(*size)
+    bottom = top + pitch * len(decoding.tokens) + 2 * _CAPTION + _MARGIN
+    figure, axes = canvas(left + _MARGIN + (width + _GAP) * len(columns) - _GAP, bottom)
     for number, (title, name, maps) in enumerate(columns):
         x = left + number * (width + _GAP)
         _write(axes, x, _MARGIN + 0.5 * _CAPTION, title, weight="bold")
         _write(axes, x, _MARGIN + 1.4 * _CAPTION, name, _GRAY)
         for step, heat in enumerate(maps):
-            pixels = overlay(decoding.image, heat, (width, height))
-            _draw_panel(axes, _Panel(x, top + step * pitch, (width, height), pixels, ""))
+            panel = _Panel(x, top + step * pitch, (width, height), heat)
+            _draw_panel(axes, decoding.image, panel)
     for step, token in enumerate(decoding.tokens):
         middle = top + step * pitch + height / 2
         excluded = decoding.excluded[step]
@@ -103,7 +98,7 @@ def draw_overview(decoding: ForcedDecoding) -> Figure:
         draw_tokens(axes, _MARGIN, middle - 20, [[colored]], _TOKENS)
         note = "not counted" if excluded else f"p = {decoding.probability[step]:.2f}"
         _write(axes, _MARGIN, middle + 11, note, _GRAY)
-    _draw_colorbar(axes, size[1])
+    _draw_colorbar(axes, bottom)
     return figure
 
 
@@ -121,7 +116,7 @@ def draw_frames(decodings: Sequence[ForcedDecoding]) -> Iterator[Figure]:
     last = [(one, _layer_maps(one)[-1]) for one in decodings]
     for step in range(len(decodings[0].tokens)):
         blocks = [_frame_block(*one, step, bounds, len(one[0].attention)) for one in last]
-        yield _page(decodings, blocks, step, stacked=False, dpi=72)
+        yield _page(decodings, blocks, step, stacked=False)
 
 
 def save_animation(frames: Iterator[Figure], path: Path) -> None:
@@ -153,14 +148,13 @@ def _layer_maps(decoding: ForcedDecoding) -> list[_Maps]:
         # Softmax ignores what is subtracted from all cells.
         term = layer.refinement[0, 0].mean(axis=1)
         term = term - term.min(axis=(1, 2), keepdims=True)
-        found.append(
-            [
-                ("before refinement", raw / peak),
-                ("coverage", _normalized(covered.mean(axis=1))),
-                ("refinement term", _normalized(term)),
-                ("after refinement", weights / peak),
-            ]
-        )
+        maps = {
+            "before refinement": raw / peak,
+            "coverage": _normalized(covered.mean(axis=1)),
+            "refinement term": _normalized(term),
+            "after refinement": weights / peak,
+        }
+        found.append(list(maps.items()))
     return found
 
 
@@ -172,17 +166,12 @@ def _sheet_block(decoding: ForcedDecoding, layers: Sequence[_Maps], step: int) -
     """Return a row of panels for each layer."""
     width, height = _fitted(decoding, _SHEET_SIZE)
     pitch = height + _CAPTION + _GAP
-    panels = [
-        _Panel(
-            column * (width + _GAP),
-            row * pitch,
-            (width, height),
-            overlay(decoding.image, maps[step], (width, height)),
-            name if column else f"layer {row + 1}: {name}",
-        )
-        for row, layer in enumerate(layers)
-        for column, (name, maps) in enumerate(layer)
-    ]
+    panels = []
+    for row, layer in enumerate(layers):
+        for column, (name, maps) in enumerate(layer):
+            caption = name if column else f"layer {row + 1}: {name}"
+            left, top = column * (width + _GAP), row * pitch
+            panels.append(_Panel(left, top, (width, height), maps[step], caption))
     columns = max(len(layer) for layer in layers)
     return _Block((columns * (width + _GAP) - _GAP, pitch * len(layers)), panels)
 
@@ -193,23 +182,16 @@ def _frame_block(
     """Return a large panel of the weights, above small ones of raw weights and coverage."""
     width, height = _fitted(decoding, bounds)
     *small, (name, maps) = [one for one in layer if one[0] != "refinement term"]
-    pixels = overlay(decoding.image, maps[step], (width, height))
-    panels = [_Panel(0, 0, (width, height), pixels, f"layer {number}: {name}")]
+    panels = [_Panel(0, 0, (width, height), maps[step], f"layer {number}: {name}")]
     half = ((width - _GAP) / 2, height * (width - _GAP) / 2 / width)
     top = height + _CAPTION + _GAP
     for place, (name, maps) in enumerate(small):
-        pixels = overlay(decoding.image, maps[step], half)
-        panels.append(_Panel(place * (half[0] + _GAP), top, half, pixels, name))
+        panels.append(_Panel(place * (half[0] + _GAP), top, half, maps[step], name))
     return _Block((width, top + (half[1] + _CAPTION + _GAP if small else 0)), panels)
 
 
 def _page(
-    decodings: Sequence[ForcedDecoding],
-    blocks: Sequence[_Block],
-    step: int,
-    *,
-    stacked: bool,
-    dpi: int = 100,
+    decodings: Sequence[ForcedDecoding], blocks: Sequence[_Block], step: int, *, stacked: bool
 ) -> Figure:
     """Draw the tokens with the current one marked, the blocks, and the color scale."""
     widths, heights = zip(*(block.size for block in blocks), strict=True)
@@ -219,13 +201,13 @@ def _page(
     top = _MARGIN + text_height + 8
     below = sum(heights) + _CAPTION * len(blocks) if stacked else max(heights) + _CAPTION
     size = width + 2 * _MARGIN, top + below + _CAPTION + _MARGIN
-    figure, axes = canvas(*size, dpi=dpi)
+    figure, axes = canvas(*size, dpi=100 if stacked else 72)
     draw_tokens(axes, _MARGIN, _MARGIN - 4, lines, _TOKENS)
     left: float = _MARGIN
     for decoding, block in zip(decodings, blocks, strict=True):
         _write_prediction(axes, left, top + 0.5 * _CAPTION, decoding, step)
         for panel in block.panels:
-            _draw_panel(axes, panel, left, top + _CAPTION)
+            _draw_panel(axes, decoding.image, panel, left, top + _CAPTION)
         if stacked:
             top += block.size[1] + _CAPTION
         else:
@@ -258,33 +240,36 @@ def _write_prediction(
     _write(axes, left, middle, text, color, weight="bold")
 
 
-def _draw_panel(axes: Any, panel: _Panel, left: float = 0, top: float = 0) -> None:
+def _draw_panel(
+    axes: Any, image: np.ndarray, panel: _Panel, left: float = 0, top: float = 0
+) -> None:
     left, top = left + panel.left, top + panel.top
     if panel.caption:
         _write(axes, left, top + 0.5 * _CAPTION, panel.caption, _GRAY)
         top += _CAPTION
-    width, height = panel.size
-    axes.imshow(panel.pixels, extent=(left, left + width, top + height, top), aspect="auto")
-    axes.add_patch(Rectangle((left, top), width, height, fill=False, edgecolor="#dcdce4"))
+    _draw_pixels(axes, overlay(image, panel.heat, panel.size), left, top, panel.size)
 
 
 def _draw_colorbar(axes: Any, bottom: float) -> None:
-    middle = bottom - _MARGIN
+    middle, left = bottom - _MARGIN, _MARGIN + 92
     _write(axes, _MARGIN, middle, "relative weight: 0", _GRAY)
     scale = _COLORMAP(np.linspace(0, 1, 140))[None, :, :3]
-    left = _MARGIN + 92
-    axes.imshow(scale, extent=(left, left + 140, middle + 5, middle - 5), aspect="auto")
-    axes.add_patch(Rectangle((left, middle - 5), 140, 10, fill=False, edgecolor="#dcdce4"))
+    _draw_pixels(axes, scale, left, middle - 5, (140, 10))
     _write(axes, left + 146, middle, "peak", _GRAY)
+
+
+def _draw_pixels(
+    axes: Any, pixels: np.ndarray, left: float, top: float, size: tuple[float, float]
+) -> None:
+    extent = (left, left + size[0], top + size[1], top)
+    axes.imshow(pixels, extent=extent, aspect="auto")
+    axes.add_patch(Rectangle((left, top), *size, fill=False, edgecolor="#dcdce4"))
 
 
 def _write(
     axes: Any, left: float, middle: float, text: str, color: str = _INK, weight: str = "normal"
 ) -> None:
-    axes.text(
-        left, middle, text, color=color, weight=weight, fontsize=_TEXT, va="center",
-        parse_math=False,
-    )  # fmt: skip
+    axes.text(left, middle, text, color=color, weight=weight, **_TEXT)
 
 
 def _fitted(decoding: ForcedDecoding, bounds: tuple[int, int]) -> tuple[float, float]:

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import cv2
 import numpy as np
 
 from posformer.errors import PosformerError, UnknownTokenError
 from posformer.image.sizing import at_working_size
-from posformer.latex import Vocabulary
 from posformer.models.model_config import STRIDE, DecoderConfig
 from posformer.runtime.attention_map import AttentionMap
 from posformer.runtime.engine import Attentive, Runtime
@@ -77,7 +75,12 @@ def force_decode(
     size = runtime.config.image
     sized = at_working_size(image, size.scale, size.margin, size.max_pixels)
     ordered = tuple(tokens if direction == "forward" else reversed(tokens))
-    sequence = _input_ids(runtime.vocabulary, ordered, direction, name)
+    vocabulary = runtime.vocabulary
+    start = vocabulary.sos if direction == "forward" else vocabulary.eos
+    try:
+        sequence = np.array([start, *vocabulary.encode(ordered)], np.int64)
+    except UnknownTokenError as error:
+        raise PosformerError(f"{name}: {error}") from error
     # The step that reads a token predicts the next one: the first step predicts the first token.
     encoded, input_ids = runtime.encode([sized]), sequence[None, None, :-1]
     attention = encoded.attention(input_ids) if isinstance(encoded, Attentive) else []
@@ -88,7 +91,9 @@ def force_decode(
         ordered,
         direction,
         np.exp(scores[np.arange(len(ordered)), sequence[1:]]),
-        tuple(_token(runtime.vocabulary, best) for best in scores.argmax(axis=1).tolist()),
+        tuple(
+            "".join(vocabulary.decode([best], skip_special=True)) for best in scores.argmax(axis=1)
+        ),
         _excluded(runtime.config.decoder, ordered),
         tuple(attention),
     )
@@ -110,21 +115,6 @@ def coverage(below: np.ndarray, own: np.ndarray, counted: np.ndarray) -> np.ndar
     return np.concatenate((np.zeros_like(sums[:1]), sums[:-1]))
 
 
-def _input_ids(
-    vocabulary: Vocabulary, tokens: Sequence[str], direction: Direction, name: str
-) -> np.ndarray:
-    """Return the ids of the start token and the tokens, int64 (tokens + 1,)."""
-    start = vocabulary.sos if direction == "forward" else vocabulary.eos
-    try:
-        return np.array([start, *vocabulary.encode(tokens)], np.int64)
-    except UnknownTokenError as error:
-        raise PosformerError(f"{name}: {error}") from error
-
-
-def _token(vocabulary: Vocabulary, index: int) -> str:
-    return "".join(vocabulary.decode([index], skip_special=True))
-
-
 def _excluded(decoder: object, tokens: Sequence[str]) -> tuple[bool, ...]:
     """Return for each step whether its attention is excluded from coverage."""
     refinement = decoder.refinement if isinstance(decoder, DecoderConfig) else None
@@ -137,5 +127,4 @@ def _excluded(decoder: object, tokens: Sequence[str]) -> tuple[bool, ...]:
 
 def _padded(image: np.ndarray) -> np.ndarray:
     """Pad an image to full cells, so that maps and image align."""
-    bottom, right = (-side % STRIDE for side in image.shape)
-    return np.asarray(cv2.copyMakeBorder(image, 0, bottom, 0, right, cv2.BORDER_CONSTANT, value=0))
+    return np.pad(image, [(0, -side % STRIDE) for side in image.shape])
