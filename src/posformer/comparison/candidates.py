@@ -142,10 +142,9 @@ def _check_trainable(candidates: Sequence[Candidate]) -> None:
 def _baseline_of(
     one: Candidate, candidates: Sequence[Candidate], for_all: str | None
 ) -> str | None:
-    names = [other.name for other in candidates]
     named = for_all or (one.config.baseline if one.config else None)
     if named is not None:
-        if named not in names:
+        if named not in [other.name for other in candidates]:
             raise ConfigError(f"{named}: the baseline of {one.name} is not among the candidates")
         return named if named != one.name else None
     if one.config is None or one.config.model.position is None:

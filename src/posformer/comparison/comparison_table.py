@@ -62,18 +62,12 @@ def _row(one: Candidate, by_name: Mapping[str, Sequence[Result]]) -> TableRow:
     means = [100 * float(hits.mean()) for hits in correct]
     exprate, le1, le2 = map(Estimate, means, intervals)
     minutes = [result.minutes for result in own if result.minutes is not None]
+    spent = float(np.mean(minutes)) if minutes else None
+    speed = float(np.mean([result.speed for result in own]))
     baseline = by_name.get(one.baseline or "")
-    return TableRow(
-        one.name,
-        len(own),
-        exprate,
-        le1,
-        le2,
-        gain=_gain(str(one.baseline), correct, _correct(baseline)) if baseline else None,
-        parameters=own[0].parameters,
-        speed=float(np.mean([result.speed for result in own])),
-        minutes=float(np.mean(minutes)) if minutes else None,
-    )
+    gain = _gain(str(one.baseline), correct, _correct(baseline)) if baseline else None
+    size = own[0].parameters
+    return TableRow(one.name, len(own), exprate, le1, le2, gain, size, speed, spent)
 
 
 def _correct(results: Sequence[Result]) -> list[np.ndarray]:
@@ -131,21 +125,15 @@ def markdown(
 def _cells(row: TableRow) -> tuple[str, ...]:
     gain = row.gain
     exprate, le1, le2 = (f"{one.value:.2f}" for one in (row.exprate, row.le1, row.le2))
+    gain_interval = ""
     if gain:
         exprate += f" ({_signed(gain.exprate)})"
         le1 += f" ({_signed(gain.le1)})"
         le2 += f" ({_signed(gain.le2)})"
-    low, high = row.exprate.interval
-    return (
-        row.name,
-        exprate,
-        f"{low:.1f}–{high:.1f}",
-        le1,
-        le2,
-        " to ".join(_signed(bound, 1) for bound in gain.interval) if gain else "",
-        f"{row.parameters / 1e6:.2f} M",
-        f"{row.speed:.1f}",
-    )
+        gain_interval = " to ".join(_signed(bound, 1) for bound in gain.interval)
+    interval = "–".join(f"{bound:.1f}" for bound in row.exprate.interval)
+    size, speed = f"{row.parameters / 1e6:.2f} M", f"{row.speed:.1f}"
+    return row.name, exprate, interval, le1, le2, gain_interval, size, speed
 
 
 def _signed(value: float, digits: int = 2) -> str:

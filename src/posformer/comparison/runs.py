@@ -51,10 +51,6 @@ class Benchmark:
                 return cls(data.ink, data.validation, data.train, **options)
         raise ConfigError("no config has a dataset to evaluate on; set --data")
 
-    def open(self) -> EvaluationSet:
-        """Open the dataset."""
-        return open_set(self.data, self.split, self.leave_out, self.limit)
-
 
 @dataclass(frozen=True)
 class Result:
@@ -97,7 +93,7 @@ def run_all(
     trials = [
         (one, seed) for seed in range(seeds) for one in candidates if seed == 0 or one.model is None
     ]
-    examples = benchmark.open()
+    examples = open_set(benchmark.data, benchmark.split, benchmark.leave_out, benchmark.limit)
     for one, seed in trials:
         _check_settings(one, seed, output)
     for one, seed in trials:

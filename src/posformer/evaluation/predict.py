@@ -53,16 +53,13 @@ def open_set(
         if known is not None:
             raise DataError(f"{path}: texts of '{known}' can be left out of ink datasets only")
         images = open_images(path, split)[:limit]
-        names, captions = [e.name for e in images], [e.tokens for e in images]
-        return EvaluationSet(names, captions, images.image)
+        return EvaluationSet([e.name for e in images], [e.tokens for e in images], images.image)
     try:
         inks = load_ink(path, split)
     except DataError as error:
         found = ", ".join(list_splits(path)) or "none"
         raise DataError(f"{path}: no split {split!r}: images of {found}; {error}") from error
-    if known is not None:
-        inks = drop_known_texts(inks, load_ink(path, known))
-    inks = inks[:limit]
+    inks = (inks if known is None else drop_known_texts(inks, load_ink(path, known)))[:limit]
     names, captions = [ink.name for ink in inks], [ink.tokens for ink in inks]
     return EvaluationSet(names, captions, lambda index: render(inks[index].strokes))
 

@@ -144,11 +144,10 @@ def _comparison(comparison: Comparison, options: ReportOptions, find: FindImage)
     names, sides = (options.model, options.other), (comparison.own, comparison.others)
     scores = [score(side) for side in sides]
     changed = []
-    for name, side, places in zip(
-        names, reversed(sides), (comparison.gained, comparison.lost), strict=True
-    ):
-        wrong = [side[place] for place in places[: options.most_errors]]
-        changed.append((name, len(places), [_card(one, find(one.name)) for one in wrong]))
+    wrong = ((comparison.others, comparison.gained), (comparison.own, comparison.lost))
+    for name, (side, places) in zip(names, wrong, strict=True):
+        shown = [side[place] for place in places[: options.most_errors]]
+        changed.append((name, len(places), [_card(one, find(one.name)) for one in shown]))
     return {
         "result": comparison,
         "models": [_model(*one) for one in zip(sides, scores, names, strict=True)],

@@ -91,7 +91,7 @@ def explain(
         subfolder = f"formula-{number}/" if len(images) > 1 else ""
         written = [to_latex(one) for one in (tokens, *predictions)]
         formulas.append(_write_formula(folder, subfolder, decodings, written))
-    notes = tuple(one.note for one in models if one.note)
+    notes = tuple(f"{one.name}: {one.note}" for one in models if one.note)
     page = folder / "index.html"
     shown = {"title": Path(image).name, "notes": notes, "formulas": formulas}
     text = render_template(__package__, "explanation.html.j2", is_structure=is_structure, **shown)
@@ -100,7 +100,7 @@ def explain(
 
 
 class _Model:
-    """A loaded model with its name and notes on missing outputs."""
+    """A loaded model with its name and a note on missing outputs."""
 
     def __init__(self, path: _Path | None, threads: int | None) -> None:
         self.runtime = load_runtime(path, threads=threads)
@@ -118,16 +118,14 @@ class _Model:
         """Decode tokens; with PyTorch if the ONNX files lack outputs."""
         found = force_decode(self.runtime, formula, tokens, direction, self.name)
         if not found.attention:
-            self.note = (
-                f"{self.name}: this model has no attention maps; only its prediction is shown"
-            )
+            self.note = "this model has no attention maps; only its prediction is shown"
         elif not found.has_raw_weights:
             try:
                 self.runtime = load_runtime(self._path, "pytorch", self._threads)
             except PosformerError:
                 self.note = (
-                    f"{self.name}: its decoder.onnx has attention weights after refinement only; "
-                    "export the model again, or install PyTorch, to see the others"
+                    "its decoder.onnx has attention weights after refinement only; export the "
+                    "model again, or install PyTorch, to see the others"
                 )
             else:
                 found = force_decode(self.runtime, formula, tokens, direction, self.name)
@@ -168,13 +166,9 @@ def _write_formula(
 
 def _save_arrays(path: Path, decoding: ForcedDecoding) -> None:
     """Save all arrays of a decoding, with all heads, as `attention.npz`."""
-    arrays: dict[str, Any] = {
-        "image": decoding.image,
-        "tokens": decoding.tokens,
-        "probability": decoding.probability,
-        "preferred": decoding.preferred,
-        "left_out": decoding.excluded,
-    }
+    names = ("image", "tokens", "probability", "preferred")
+    arrays: dict[str, Any] = {name: getattr(decoding, name) for name in names}
+    arrays["left_out"] = decoding.excluded
     for number, layer in enumerate(decoding.attention, start=1):
         maps = {"before": layer.raw_weights, "after": layer.weights, "correction": layer.refinement}
         known = {name: array[0, 0] for name, array in maps.items() if array is not None}

@@ -33,12 +33,13 @@ _ANIMATION_COLORS = 96
 _STEP_MS, _LAST_STEP_MS = 700, 2500
 
 _Maps = list[tuple[str, np.ndarray]]
+_Size = tuple[float, float]  # width and height in points
 
 
 class _Panel(NamedTuple):
     left: float
     top: float
-    size: tuple[float, float]
+    size: _Size
     heat: np.ndarray
     caption: str = ""
 
@@ -46,11 +47,11 @@ class _Panel(NamedTuple):
 class _Block(NamedTuple):
     """Panels of one model for one token; positions are relative to the block."""
 
-    size: tuple[float, float]
+    size: _Size
     panels: list[_Panel]
 
 
-def overlay(image: np.ndarray, heat: np.ndarray, size: tuple[float, float]) -> np.ndarray:
+def overlay(image: np.ndarray, heat: np.ndarray, size: _Size) -> np.ndarray:
     """Color the cells of an image and draw its ink on top.
 
     Args:
@@ -115,7 +116,7 @@ def draw_frames(decodings: Sequence[ForcedDecoding]) -> Iterator[Figure]:
     bounds = _FRAME_SIZE if len(decodings) == 1 else _NARROW_FRAME_SIZE
     last = [(one, _layer_maps(one)[-1]) for one in decodings]
     for step in range(len(decodings[0].tokens)):
-        blocks = [_frame_block(*one, step, bounds, len(one[0].attention)) for one in last]
+        blocks = [_frame_block(*one, step, bounds) for one in last]
         yield _page(decodings, blocks, step, stacked=False)
 
 
@@ -176,13 +177,11 @@ def _sheet_block(decoding: ForcedDecoding, layers: Sequence[_Maps], step: int) -
     return _Block((columns * (width + _GAP) - _GAP, pitch * len(layers)), panels)
 
 
-def _frame_block(
-    decoding: ForcedDecoding, layer: _Maps, step: int, bounds: tuple[int, int], number: int
-) -> _Block:
+def _frame_block(decoding: ForcedDecoding, layer: _Maps, step: int, bounds: _Size) -> _Block:
     """Return a large panel of the weights, above small ones of raw weights and coverage."""
     width, height = _fitted(decoding, bounds)
     *small, (name, maps) = [one for one in layer if one[0] != "refinement term"]
-    panels = [_Panel(0, 0, (width, height), maps[step], f"layer {number}: {name}")]
+    panels = [_Panel(0, 0, (width, height), maps[step], f"layer {len(decoding.attention)}: {name}")]
     half = ((width - _GAP) / 2, height * (width - _GAP) / 2 / width)
     top = height + _CAPTION + _GAP
     for place, (name, maps) in enumerate(small):
@@ -258,9 +257,7 @@ def _draw_colorbar(axes: Any, bottom: float) -> None:
     _write(axes, left + 146, middle, "peak", _GRAY)
 
 
-def _draw_pixels(
-    axes: Any, pixels: np.ndarray, left: float, top: float, size: tuple[float, float]
-) -> None:
+def _draw_pixels(axes: Any, pixels: np.ndarray, left: float, top: float, size: _Size) -> None:
     extent = (left, left + size[0], top + size[1], top)
     axes.imshow(pixels, extent=extent, aspect="auto")
     axes.add_patch(Rectangle((left, top), *size, fill=False, edgecolor="#dcdce4"))
@@ -272,7 +269,7 @@ def _write(
     axes.text(left, middle, text, color=color, weight=weight, **_TEXT)
 
 
-def _fitted(decoding: ForcedDecoding, bounds: tuple[int, int]) -> tuple[float, float]:
+def _fitted(decoding: ForcedDecoding, bounds: _Size) -> _Size:
     """Return width and height of the image, scaled to fit into bounds."""
     height, width = decoding.image.shape
     scale = min(bounds[0] / width, bounds[1] / height, 4.0)

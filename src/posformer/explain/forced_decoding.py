@@ -85,17 +85,12 @@ def force_decode(
     encoded, input_ids = runtime.encode([sized]), sequence[None, None, :-1]
     attention = encoded.attention(input_ids) if isinstance(encoded, Attentive) else []
     scores = encoded.step(input_ids, encoded.start())[0][0, 0]
+    probability = np.exp(scores[np.arange(len(ordered)), sequence[1:]])
+    best = scores.argmax(axis=1).tolist()
+    preferred = tuple("".join(vocabulary.decode([one], skip_special=True)) for one in best)
+    excluded = _excluded(runtime.config.decoder, ordered)
     return ForcedDecoding(
-        name,
-        _padded(sized),
-        ordered,
-        direction,
-        np.exp(scores[np.arange(len(ordered)), sequence[1:]]),
-        tuple(
-            "".join(vocabulary.decode([best], skip_special=True)) for best in scores.argmax(axis=1)
-        ),
-        _excluded(runtime.config.decoder, ordered),
-        tuple(attention),
+        name, _padded(sized), ordered, direction, probability, preferred, excluded, tuple(attention)
     )
 
 
