@@ -8,6 +8,7 @@ import time
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import lightning as L
@@ -38,15 +39,14 @@ class LogLines(Callback):
 
     def __init__(self, seconds: float = 30.0) -> None:
         self._seconds, self._last = seconds, time.monotonic()
-        self._images, self._loss, self._batches = 0, 0.0, 0
+        self._images, self._losses = 0, list[float]()
 
     def on_train_batch_end(
         self, trainer: L.Trainer, module: L.LightningModule, outputs: Any, batch: Batch, _: int
     ) -> None:
         """Print the mean loss and the speed at intervals."""
         self._images += len(batch.names)
-        self._batches += 1
-        self._loss += float(outputs["loss"])
+        self._losses.append(float(outputs["loss"]))
         passed = time.monotonic() - self._last
         if passed < self._seconds:
             return
@@ -55,11 +55,10 @@ class LogLines(Callback):
         stage = f"stage {module.stage.name}, " if module.stage.name else ""
         say(
             f"{stage}epoch {trainer.current_epoch}, step {trainer.global_step}: "
-            f"loss {self._loss / self._batches:.3f}, learning rate {rate:.2e}, "
+            f"loss {fmean(self._losses):.3f}, learning rate {rate:.2e}, "
             f"{self._images / passed:.1f} images/s"
         )
-        self._images, self._batches, self._loss = 0, 0, 0.0
-        self._last = time.monotonic()
+        self._images, self._losses, self._last = 0, [], time.monotonic()
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         """Print the metrics."""
@@ -89,10 +88,11 @@ class InterruptAfterBatch(Callback):
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
         """Start the clock and install the signal handlers; only the main thread can."""
         self._end = time.monotonic() + self._seconds
-        # Slurm sends SIGTERM before it requeues a job.
-        is_slurm, both = "SLURM_JOB_ID" in os.environ, (signal.SIGINT, signal.SIGTERM)
+        signals = [signal.SIGINT]
+        if "SLURM_JOB_ID" not in os.environ:  # Slurm sends SIGTERM before it requeues a job
+            signals.append(signal.SIGTERM)
         if threading.current_thread() is threading.main_thread():
-            for number in both[:1] if is_slurm else both:
+            for number in signals:
                 self._former_handlers[number] = signal.signal(number, self._interrupt)
 
     def teardown(self, *_: Any, **__: Any) -> None:
