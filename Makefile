@@ -20,7 +20,7 @@ INSTALLED_DEV := $(VENV)/.posformer-installed-dev
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: $(INSTALLED)  ## install, then read the example pictures and draw a position forest
+demo: $(INSTALLED)  ## install, then recognize the example images, print a position forest
 	$(BIN)/posformer recognize examples
 	$(BIN)/posformer forest '\frac{y^{\beta_1}_2 B}{C}'
 
