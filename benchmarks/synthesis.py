@@ -1,9 +1,11 @@
 """Speed of synthesis on one core.
 
 python benchmarks/synthesis.py [--ink DATASET] [--count N] [--step-seconds S --step-images P]
+python benchmarks/synthesis.py --config configs/world.yaml [--count N]
 
 Prints expressions per second of CPU time for each stage, and the share of a training step that
-generating its images takes.
+generating its images takes. With a config, prints training examples per second of each of its
+sources, and of their mix.
 """
 
 import time
@@ -16,8 +18,12 @@ import cv2
 import numpy as np
 import typer
 
+from posformer.data import Sampler
 from posformer.synthesis.layout import lay_out
+from posformer.synthesis.sources import WeightedSampler
 from posformer.synthesis.synthesizer import SynthesisSampler, open_synthesizer, write_set
+from posformer.training.datasets import open_examples
+from posformer.training.training_config import load_config
 
 
 def rate(count: int, work: Callable[[int], object]) -> float:
@@ -29,15 +35,35 @@ def rate(count: int, work: Callable[[int], object]) -> float:
     return count / (time.process_time() - start)
 
 
+def measure_sources(path: Path, count: int) -> None:
+    """Print the speed of the sources of a training config."""
+    config = load_config(path)
+    start = time.process_time()
+    train = open_examples(config.data, config.model.image).train
+    print(f"{time.process_time() - start:8.1f} s   to load ink, symbols, texts and fonts")
+    assert isinstance(train, WeightedSampler)
+    names = [source.kind for source in config.data.sources]
+    for name, sampler in [*zip(names, train.samplers, strict=True), ("all", train)]:
+
+        def example(number: int, sampler: Sampler = sampler) -> object:
+            return sampler.sample(number, np.random.default_rng(number)).render()
+
+        print(f"{rate(count, example):8.0f} /s  {name}")
+
+
 def main(
     ink: Annotated[
         Path | None, typer.Option(help="InkML dataset (default: the project's own ink).")
     ] = None,
+    config: Annotated[Path | None, typer.Option(help="Training config with sources.")] = None,
     count: int = 1000,
     step_seconds: float = 1.0,
     step_images: int = 15,
 ) -> None:
     cv2.setNumThreads(1)
+    if config is not None:
+        measure_sources(config, count)
+        return
     start = time.process_time()
     synthesizer = open_synthesizer(ink, levels="1-4")
     print(f"{time.process_time() - start:8.1f} s   to load symbols and texts")

@@ -9,7 +9,7 @@ import pytest
 
 from posformer.errors import DataError
 from posformer.synthesis import SymbolBank, lay_out, own_bank
-from posformer.synthesis.corpora import find_faults, load_corpus, read_symbols
+from posformer.synthesis.corpora import canonical_name, find_faults, load_corpus, read_symbols
 
 ZIGZAG = [[0, 0], [200, 400], [400, 0], [600, 400], [800, 0]]
 
@@ -206,3 +206,19 @@ def test_omniglot(crohme_zip):
     assert 0.95 * 980 < len(bank) <= 980
     assert len(bank.tokens) == 49
     assert all(len(bank.written_by(writer)) >= 20 for writer in bank.lead_writers)
+
+
+@pytest.mark.parametrize(
+    ("name", "token"),
+    [
+        ("\\Upgamma", "\\Gamma"),
+        ("\\upvarphi", "\\varphi"),
+        ("\\uparrow", "\\uparrow"),
+        ("\\mathds{R}", "\\mathbb{R}"),
+        ("\\mathscr{A}", "\\mathcal{A}"),
+        ("\\varnothing", "\\emptyset"),
+        ("x", "x"),
+    ],
+)
+def test_names_of_the_same_shape_become_one_token(name, token):
+    assert canonical_name(name) == token

@@ -209,3 +209,62 @@ def test_symbol_without_samples_is_named(bank):
 def test_empty_expression_is_an_error(text, bank):
     with pytest.raises(LatexError, match="nothing to write"):
         lay_out(text.split(), bank, np.random.default_rng(0))
+
+
+MARKED = [
+    "\\hat { x } + \\overline { A B } - \\underline { y } + \\vec { v } \\ddot { q }",
+    "\\widehat { a b c } \\overrightarrow { A B } \\underbrace { a + b } _ { n }",
+    "\\mathbb { R } ^ { n } \\binom { n } { k } \\overset { a } { = } \\underset { x } { \\max }",
+    "\\xrightarrow [ n ] { f } \\boxed { x } \\textcircled { 3 } \\cancel { y }",
+    "\\arctan x + \\limsup \\limits _ { n } a _ { n }",
+]
+
+
+@pytest.mark.parametrize("text", MARKED)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_marks_have_ink_and_fonts_have_none(text, seed, bank):
+    ink = lay_out(text.split(), bank, np.random.default_rng(seed))
+    assert [index for index, strokes in enumerate(ink.alignment) if strokes] == inked_places(
+        ink.tokens
+    )
+    assert all(stroke.dtype == np.float32 for stroke in ink.strokes)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_accents_are_above_or_below_their_argument(seed, bank):
+    above = _boxes("\\hat { x }", bank, seed)
+    assert above[0][3] < above[2][1]
+    below = _boxes("\\underline { x }", bank, seed)
+    assert below[0][1] > below[2][3]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_wide_accents_span_their_argument(seed, bank):
+    boxes = _boxes("\\overline { a + b + c }", bank, seed, irregularity=0.0)
+    left = min(box[0] for index, box in boxes.items() if index)
+    right = max(box[2] for index, box in boxes.items() if index)
+    assert abs(boxes[0][0] - left) < 20
+    assert abs(boxes[0][2] - right) < 20
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_frames_enclose_their_argument(seed, bank):
+    boxes = _boxes("\\boxed { x ^ { 2 } }", bank, seed, irregularity=0.0)
+    frame = boxes.pop(0)
+    for left, top, right, bottom in boxes.values():
+        assert frame[0] < left
+        assert frame[1] < top
+        assert right < frame[2]
+        assert bottom < frame[3]
+
+
+def test_binomials_are_enclosed_by_their_parentheses(bank):
+    boxes = _boxes("\\binom { n } { k }", bank, irregularity=0.0)
+    assert boxes[0][0] < boxes[2][0]
+    assert boxes[2][2] < boxes[0][2]
+    assert boxes[2][3] < boxes[5][1]
+
+
+def test_calligraphic_letters_need_samples(bank):
+    with pytest.raises(DataError, match="mathcal"):
+        lay_out(["\\mathcal", "{", "A", "}"], bank, np.random.default_rng(0))

@@ -17,6 +17,7 @@ class AlignedInk:
     strokes: tuple[np.ndarray, ...]  # float32 (points, 2) each, x to the right, y down
     alignment: tuple[tuple[int, ...], ...]  # indices of the strokes of every token
     writer: str  # empty if unknown
+    filled: bool = False  # whether strokes are closed contours, as in print, and not lines of a pen
 
 
 def bounds(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

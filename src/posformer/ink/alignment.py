@@ -13,8 +13,10 @@ from posformer.ink.aligned import AlignedInk
 from posformer.ink.captions import label_token, mathml_pieces
 from posformer.ink.inkml import Ink
 from posformer.ink.render import strokes_in_pixels
-from posformer.latex.symbols import LOOK_ALIKES, fence_of, is_structure
+from posformer.latex.symbols import LOOK_ALIKES, fence_of, is_structure, tokens_of
 from posformer.latex.tree import parse, walk
+
+_INKLESS = tokens_of("font", "stack")
 
 _SPELLINGS = {
     "\\tan": ("tan", "tg"),
@@ -26,8 +28,9 @@ _SPELLINGS = {
 def inked_places(tokens: Sequence[str]) -> list[int]:
     r"""Return the indices of the tokens that have ink.
 
-    These are all tokens except structure, the brackets of `\sqrt [ N ]` and the columns of
-    `\begin{array} { l r }`; `\begin{cases}` has the ink of its brace.
+    These are all tokens except structure, the brackets of `\sqrt [ N ]`, the columns of
+    `\begin{array} { l r }`, and commands that only style or place their arguments: the ink of
+    `\mathbb { R }` belongs to `R`. `\begin{cases}` has the ink of its brace.
     """
     inkless: set[int] = set()
     for row in parse(tokens, lenient=True).rows:
@@ -39,7 +42,9 @@ def inked_places(tokens: Sequence[str]) -> list[int]:
     return [
         index
         for index, token in enumerate(tokens)
-        if index not in inkless and (not is_structure(token) or fence_of(token))
+        if index not in inkless
+        and token not in _INKLESS
+        and (not is_structure(token) or fence_of(token))
     ]
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -162,6 +165,42 @@ class SymbolBank:
             metrics=np.array([[sample.unit, sample.baseline] for sample in samples], np.float32),
         )
 
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the bank as plain arrays, for a cache; provenance is left out."""
+        names = json.dumps([*zip(self._token_of, self._writer_of, strict=True)])
+        return {
+            "names": np.frombuffer(names.encode(), np.uint8),
+            "points": self._points,
+            "lengths": self._lengths,
+            "strokes": np.diff(self._first_stroke),
+            "metrics": self._metrics,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> SymbolBank:
+        """Restore a bank from `to_arrays`."""
+        tokens, writers = zip(*json.loads(arrays["names"].tobytes()), strict=True)
+        arguments = ("points", "lengths", "strokes", "metrics")
+        rest: dict[str, Any] = {name: arrays[name] for name in arguments}
+        return cls(tokens=tokens, writers=writers, **rest)
+
+    def select(self, writers: Collection[str]) -> SymbolBank:
+        """Return a bank of some of the writers.
+
+        Raises:
+            DataError: If none of them has a symbol.
+        """
+        chosen = frozenset(writers)
+        return SymbolBank.from_samples(
+            self[index] for index, writer in enumerate(self._writer_of) if writer in chosen
+        )
+
+    def as_lenders(self) -> SymbolBank:
+        """Return the same bank without lead writers."""
+        bank = copy(self)
+        bank._lead_writers = ()
+        return bank
+
     @classmethod
     def merge(cls, banks: Sequence[SymbolBank]) -> SymbolBank:
         """Combine banks, whose writers must have different names."""
@@ -205,9 +244,13 @@ class SymbolBank:
         """The writers who can write expressions; all if no writer has enough symbols."""
         return self._lead_writers or self.writers
 
-    def samples(self, token: str, writer: str | None = None) -> Sequence[SymbolSample]:
-        """Return all samples of a token, optionally of one writer."""
-        return tuple(self[index] for index in self._indices(token, writer))
+    def samples(
+        self, token: str, writer: str | None = None, limit: int | None = None
+    ) -> Sequence[SymbolSample]:
+        """Return the samples of a token, optionally of one writer, or a limited number of them."""
+        indices = self._indices(token, writer)
+        step = 1 if limit is None else max(1, -(-len(indices) // limit))
+        return tuple(self[index] for index in indices[::step])
 
     def choose(
         self, token: str, rng: np.random.Generator, writer: str | None = None

@@ -22,11 +22,19 @@ from posformer.data.array_cache import DEFAULT_CACHE, ArrayCache, file_state
 from posformer.errors import DataError
 from posformer.ink.aligned import bounds
 from posformer.latex import is_structure
+from posformer.latex.symbols import SYMBOLS
 from posformer.synthesis.bank import Source, SymbolBank
 from posformer.synthesis.extents import vertical_extent
 from posformer.synthesis.glyphs import smooth_curve
 
-__all__ = ["LICENSES", "RawSymbol", "find_faults", "load_corpus", "read_symbols"]
+__all__ = [
+    "LICENSES",
+    "RawSymbol",
+    "canonical_name",
+    "find_faults",
+    "load_corpus",
+    "read_symbols",
+]
 
 LICENSES: Mapping[str, str] = {
     "unipen": "CC BY 4.0",
@@ -34,6 +42,26 @@ LICENSES: Mapping[str, str] = {
     "omniglot": "MIT",
 }
 """Licenses of known corpora, by file name."""
+
+_ALIAS_TABLE = r"""
+\varnothing=\emptyset \diameter=\emptyset \dag=\dagger \ddag=\ddagger \|=\Vert \mid=|
+\shortmid=| \nshortmid=\nmid \shortparallel=\parallel \longrightarrow=\rightarrow
+\longleftarrow=\leftarrow \longleftrightarrow=\leftrightarrow \shortrightarrow=\rightarrow
+\shortleftarrow=\leftarrow \shortuparrow=\uparrow \shortdownarrow=\downarrow
+\Longrightarrow=\Rightarrow \Longleftarrow=\Leftarrow \Longleftrightarrow=\Leftrightarrow
+\longmapsto=\mapsto \rightsquigarrow=\leadsto \leqslant=\leq \geqslant=\geq \nleqslant=\nleq
+\ngeqslant=\ngeq \dots=\ldots \dotsc=\ldots \dotso=\ldots \mathellipsis=\ldots \dotsb=\cdots
+\dotsm=\cdots \dotsi=\cdots \colon=: \ast=* \cdotp=\cdot \centerdot=\cdot \ldotp=. \hslash=\hbar
+\ohm=\Omega \thicksim=\sim \thickapprox=\approx \varpropto=\propto \smallsetminus=\setminus
+\preccurlyeq=\preceq \succcurlyeq=\succeq \varsubsetneq=\subsetneq \varsupsetneq=\supsetneq
+\smallsmile=\smile \smallfrown=\frown \vartriangle=\triangle \lhd=\triangleleft
+\vartriangleleft=\triangleleft \rhd=\triangleright \vartriangleright=\triangleright \Box=\square
+\Square=\square \ocircle=\bigcirc \vDash=\models \circeq=\eqcirc \coloneq=\coloneqq
+\checked=\checkmark \mathsterling=\pounds \mathdollar=\$ \mathunderscore=\_ \sqrt{}=\sqrt
+\Bbbk=\mathbb{k}
+"""
+_ALIASES = dict(pair.split("=") for pair in _ALIAS_TABLE.split())
+"""Tokens of corpora that look like another one when they are written by hand."""
 
 _CACHE_VERSION = 1  # to be raised whenever reading, filtering or scaling changes
 
@@ -308,6 +336,17 @@ def _resample(points: np.ndarray) -> np.ndarray:
     return np.stack([np.interp(positions, length, points[:, axis]) for axis in (0, 1)], axis=1)
 
 
+def canonical_name(token: str) -> str:
+    r"""Return the token of a shape that has several names: `\Gamma` for `\Upgamma`."""
+    token = _ALIASES.get(token, token)
+    if token.startswith(("\\mathds{", "\\mathscr{")):
+        return token.replace("ds{", "bb{").replace("scr{", "cal{")
+    if token not in SYMBOLS and token[:3] in ("\\Up", "\\up"):
+        letter = "\\" + (token[3:].capitalize() if token[1] == "U" else token[3:])
+        return letter if letter in SYMBOLS else token
+    return token
+
+
 def _pack(symbols: Sequence[RawSymbol]) -> dict[str, np.ndarray]:
     strokes = [stroke for symbol in symbols for stroke in symbol.strokes]
     names = json.dumps([[symbol.token, symbol.writer] for symbol in symbols])
@@ -320,7 +359,8 @@ def _pack(symbols: Sequence[RawSymbol]) -> dict[str, np.ndarray]:
 
 
 def _bank_from_arrays(arrays: Mapping[str, np.ndarray], corpus: str) -> SymbolBank:
-    tokens, writers = zip(*json.loads(arrays["names"].tobytes()), strict=True)
+    names, writers = zip(*json.loads(arrays["names"].tobytes()), strict=True)
+    tokens = [canonical_name(name) for name in names]
     points, lengths, strokes = arrays["points"], arrays["lengths"], arrays["strokes"]
     first_strokes = np.cumsum(strokes) - strokes
     first_points = (np.cumsum(lengths) - lengths)[first_strokes]

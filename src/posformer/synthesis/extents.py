@@ -17,8 +17,11 @@ _UNKNOWN = Extent(1.65, 0.0)
 
 
 def vertical_extent(token: str) -> Extent:
-    """Return the usual vertical extent of a token in a plain row."""
-    symbol = SYMBOLS.get(token)
+    r"""Return the usual vertical extent of a token in a plain row.
+
+    A styled letter such as `\mathbb{R}` is as tall as the letter.
+    """
+    symbol = SYMBOLS.get(token[-2] if token.startswith("\\math") else token)
     return _UNKNOWN if symbol is None or symbol.extent is None else symbol.extent
 
 

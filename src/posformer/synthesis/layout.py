@@ -10,16 +10,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from posformer.errors import LatexError
+from posformer.errors import DataError, LatexError
 from posformer.ink.aligned import AlignedInk
 from posformer.latex.symbols import DELIMITER_PAIRS, SYMBOLS, fence_of, tokens_of
 from posformer.latex.tree import WRITABLE_DEPTH, Node, Row, parse
 from posformer.synthesis.bank import SymbolBank, SymbolSample
 from posformer.synthesis.boxes import Box, hook_of, stretch_bar, stretch_radical
 from posformer.synthesis.extents import SCRIPT_SIZE, vertical_extent
+from posformer.synthesis.marks import MARKS, Shape, draw_mark, outline
 
 AXIS = 0.52
 """Height of fraction bars and minus signs above the baseline."""
@@ -29,7 +31,15 @@ UNITS = 100.0
 
 _DELIMITERS = tokens_of("delimiter", "bar")
 _FRACTIONS, _ROOTS = tokens_of("fraction"), tokens_of("root")
-_OPENING = {closing: opening for opening, closing in DELIMITER_PAIRS.items()}
+_BINOMIALS, _STACKS, _FONTS = tokens_of("binomial"), tokens_of("stack"), tokens_of("font")
+SPELLED_NAMES = {"\\bmod": "mod", "\\limsup": "lim sup", "\\liminf": "lim inf"}
+"""How names are spelled, where it is not by their letters."""
+
+_NAMES = tokens_of("function", "limit") | SPELLED_NAMES.keys()
+_COMPACT = frozenset(("letter", "digit", "greek", "operator", "relation", "punctuation"))
+_WIDEST = 3.5  # x-heights, of a symbol of these classes
+_PAIRS = {**DELIMITER_PAIRS, "\\Vert": "\\Vert"}
+_OPENING = {closing: opening for opening, closing in _PAIRS.items()}
 _SPACING = {
     "operator": "binary",
     "relation": "relation",
@@ -50,8 +60,22 @@ _GAPS: tuple[tuple[str, float], ...] = (
     ("bar", 0.4),
     ("delimiter", 0.35),
     ("ordinary", 0.4),
+    ("before punctuation", 0.35),
+    ("after punctuation", 0.65),
 )
 """Usual gap next to a kind of symbol; for two neighbors the kind listed first decides."""
+
+_PRINT_GAPS: tuple[tuple[str, float], ...] = (
+    ("relation", 0.75),
+    ("binary", 0.6),
+    ("name", 0.4),
+    ("wide", 0.25),
+    ("bar", 0.22),
+    ("delimiter", 0.2),
+    ("ordinary", 0.18),
+    ("before punctuation", 0.18),
+    ("after punctuation", 0.5),
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +125,10 @@ class LayoutStyle:
     radical_size: float = 0.9  # of the radicand relative to the line
     radical_gap: float = 0.8  # between the bar of a radical and the radicand
     line_gap: float = 1.2  # between lines
+    accent_gap: float = 0.25  # between an accent and what it stands on
+    rule: float = 0.0  # thickness of lines in print; 0 for strokes of a pen
+    exact: bool = False  # symbols keep their size and baseline, as the glyphs of a font do
+    gaps: tuple[tuple[str, float], ...] = _GAPS  # between neighbors, by kind
     sum_limits_beside: float = 0.06  # share of sums with limits beside the operator
     integral_limits_beside: float = 0.3  # share of integrals with limits beside the operator
     spacing: float = 1.0  # factor on all gaps between symbols
@@ -128,7 +156,7 @@ class LayoutStyle:
 
     def _vary(
         self, names: Sequence[str], spread: float, rng: np.random.Generator
-    ) -> dict[str, float]:
+    ) -> dict[str, Any]:
         factors = np.exp(rng.normal(0.0, spread * self.irregularity, len(names))).tolist()
         return {
             name: getattr(self, name) * factor for name, factor in zip(names, factors, strict=True)
@@ -149,6 +177,31 @@ _LENGTHS = (
 
 NATURAL = LayoutStyle()
 """Lengths and variation measured on handwritten expressions."""
+
+PRINT = LayoutStyle(
+    script_size=0.7,
+    smallest=0.5,
+    upper_drop=0.6,
+    upper_height=0.95,
+    lower_drop=0.15,
+    lower_depth=0.4,
+    script_gap=0.1,
+    limit_gap=0.35,
+    fraction_size=0.9,
+    fraction_gap=0.3,
+    overhang=0.12,
+    radical_size=1.0,
+    radical_gap=0.3,
+    line_gap=1.1,
+    accent_gap=0.18,
+    rule=0.1,
+    exact=True,
+    gaps=_PRINT_GAPS,
+    sum_limits_beside=0.25,
+    integral_limits_beside=0.8,
+    irregularity=0.0,
+)
+"""Lengths of TeX, without variation, for symbols that are contours; see `AlignedInk.filled`."""
 
 
 def lay_out(
@@ -185,7 +238,7 @@ def lay_out(
         raise LatexError("there is nothing to write")
     slope = float(rng.normal(0.0, style.slope * style.irregularity))
     strokes, alignment = _strokes(box, len(tokens), slope)
-    return AlignedInk(name, tuple(tokens), strokes, alignment, writer)
+    return AlignedInk(name, tuple(tokens), strokes, alignment, writer, filled=style.rule > 0)
 
 
 def choose_writer(
@@ -228,6 +281,7 @@ class _LayoutEngine:
     ) -> None:
         self.tokens, self.bank, self.rng, self.style, self.writer = tokens, bank, rng, style, writer
         self.normals: list[float] = []
+        self.font = ""  # the command around the current row, such as `\\mathbb`
 
     def noise(self, spread: float) -> float:
         """Return a random length with standard deviation `spread`, clipped."""
@@ -327,11 +381,10 @@ class _LayoutEngine:
     def gap(self, left: Node, right: Node) -> float:
         kinds = _spacing(left), _spacing(right)
         if kinds[1] == "punctuation":
-            usual = 0.35
+            kinds = ("before punctuation", "before punctuation")
         elif kinds[0] == "punctuation":
-            usual = 0.65
-        else:
-            usual = next(gap for kind, gap in _GAPS if kind in kinds)
+            kinds = ("after punctuation", "after punctuation")
+        usual = next(gap for kind, gap in self.style.gaps if kind in kinds)
         # Round delimiters may overlap their content, but nothing may overlap a script.
         is_symbol = not (left.scripts or left.arguments)
         loose = 1.7 if "delimiter" in kinds and is_symbol else 1.0
@@ -355,6 +408,14 @@ class _LayoutEngine:
             return self.fraction(node, size)
         if node.token in _ROOTS:
             return self.radical(node, size)
+        if node.token in _FONTS:
+            return self.styled(node, size)
+        if node.token in _STACKS:
+            return self.stack(node, size)
+        if node.token in _BINOMIALS:
+            return self.binomial(node, size)
+        if node.token in MARKS:
+            return self.marked(node, size)
         raise LatexError("cannot be written by hand yet", node.token, node.index + 1)
 
     def symbol(self, index: int, size: float, inner: Sequence[Box]) -> Box:
@@ -363,7 +424,17 @@ class _LayoutEngine:
             top, bottom = min(box.top for box in inner), max(box.bottom for box in inner)
             if bottom - top > 2.2 * size:
                 return self.stretched(index, token, (top, bottom), size)
-        sample = self.bank.choose(token, self.rng, self.writer)
+        if token in _NAMES and token not in self.bank.tokens:
+            return self.spelled(index, size)
+        if self.font:
+            return self.styled_letter(index, size)
+        return self.letter(index, token, size)
+
+    def letter(self, index: int, token: str, size: float) -> Box:
+        """A symbol in its usual size."""
+        sample = self.plausible(token)
+        if self.style.exact:
+            return self.exact(index, sample, size)
         usual = vertical_extent(token)
         scale = size / sample.unit * self.factor(self.style.size_jitter)
         if usual.height >= 0.5:
@@ -372,6 +443,61 @@ class _LayoutEngine:
         rise = sample.baseline * scale / size
         rise = min(max(rise, usual.top - 0.3), usual.top + 0.3)
         return self.placed(index, sample, (scale, scale), -rise * size)
+
+    def plausible(self, token: str, tries: int = 4) -> SymbolSample:
+        """A sample; a minus sign as long as a fraction bar or a torn plus sign is a slip."""
+        symbol = SYMBOLS.get(token)
+        sample = self.bank.choose(token, self.rng, self.writer)
+        if symbol is None or symbol.kind not in _COMPACT:
+            return sample
+        for _ in range(tries):
+            if sample.width < _WIDEST * sample.unit:
+                break
+            sample = self.bank.choose(token, self.rng, self.writer)
+        return sample
+
+    def exact(self, index: int, sample: SymbolSample, size: float) -> Box:
+        """A glyph as it is in its font; big operators are larger and centered, as in TeX."""
+        symbol = SYMBOLS.get(sample.token)
+        if symbol is None or symbol.kind != "big":
+            scale = size / sample.unit
+            return self.placed(index, sample, (scale, scale), -sample.baseline * scale)
+        scale = size * (4.8 if "int" in sample.token else 3.0) / sample.height
+        return _centered(self.placed(index, sample, (scale, scale), 0.0), size)
+
+    def spelled(self, index: int, size: float) -> Box:
+        """A function name that nobody wrote, with the letters of the writer."""
+        token = self.tokens[index]
+        box, x = Box(), 0.0
+        for letter in SPELLED_NAMES.get(token, token[1:]):
+            if letter == " ":
+                x += 0.3 * size
+                continue
+            inner = self.letter(index, letter, size)
+            box.put(inner, x, self.noise(0.5 * self.style.wander) * size)
+            x += inner.width + 0.16 * size * self.factor(0.4)
+        return box
+
+    def styled(self, node: Node, size: float) -> Box:
+        r"""The argument of a command such as `\mathbb`; the ink belongs to the letters."""
+        outer, self.font = self.font, node.token.replace("scr", "cal")
+        try:
+            return self.row(node.arguments[0].nodes, size)
+        finally:
+            self.font = outer
+
+    def styled_letter(self, index: int, size: float) -> Box:
+        token = self.tokens[index]
+        styled = f"{self.font}{{{token}}}"
+        if styled in self.bank.tokens:
+            return self.letter(index, styled, size)
+        if self.font != r"\mathbb" or not token.isalnum():
+            raise DataError(f"the symbol bank has no ink for '{styled}'")
+        box = self.letter(index, token, size)  # with a second stem
+        top, bottom = 0.97 * box.top, 0.97 * box.bottom
+        stem = self.mark(index, lambda _, height: [([(0, 0), (0, height)], ())], 0, bottom - top)
+        box.put(stem, (0.15 + max(self.noise(0.06), -0.1)) * size, top)
+        return box
 
     def stretched(self, index: int, symbol: str, covered: tuple[float, float], size: float) -> Box:
         """Lay out a delimiter that covers a vertical range, with some variation."""
@@ -407,6 +533,101 @@ class _LayoutEngine:
         matrix = np.array([[across, across * turn], [down * (-slant - turn), down]], np.float32)
         return Box.of(index, sample.points @ matrix, sample.lengths, top)
 
+    def mark(self, index: int, shape: Shape, width: float, height: float) -> Box:
+        """Strokes drawn by rule, the upper edge at the baseline."""
+        strokes = draw_mark(shape, width, height, self.noise)
+        if self.style.rule:
+            strokes = [outline(stroke, self.style.rule) for stroke in strokes]
+        lengths = tuple(len(stroke) for stroke in strokes)
+        return Box.of(index, np.concatenate(strokes), lengths, 0.0)
+
+    def marked(self, node: Node, size: float) -> Box:
+        """An accent, something around its argument, or an arrow with its labels."""
+        mark = MARKS[node.token]
+        if mark.place == "alone":
+            return self.long_arrow(node, size)
+        circled = node.token == r"\textcircled"
+        body = self.row(node.arguments[0].nodes, 0.7 * size if circled else size)
+        if not body.pieces:
+            body = Box(0.8 * size, -size, 0.0)
+        if mark.place == "around":
+            return self.surrounded(node, body, size)
+        height = mark.height * size * self.factor(0.2)
+        if mark.width:
+            width = mark.width * size * self.factor(0.2)
+        else:
+            width = max(body.width + self.noise(0.15) * size, 0.5 * size)
+        accent = self.accent(node.index, mark.shape, (width, height), size)
+        lean = 0.12 * size if mark.width and mark.place == "above" else 0.0  # tops lean right
+        x = (body.width - accent.width) / 2 + lean + self.noise(0.1) * size
+        gap = self.style.accent_gap * size * self.factor(self.style.gap_jitter)
+        y = body.bottom + gap if mark.place == "below" else body.top - gap - accent.bottom
+        shift = max(0.0, -x)
+        box = Box()
+        box.put(body, shift, 0.0)
+        box.put(accent, x + shift, y)
+        return box
+
+    def accent(self, index: int, shape: Shape, extent: tuple[float, float], size: float) -> Box:
+        """An accent of its own glyph if the bank has one, else drawn by rule."""
+        token = self.tokens[index]
+        if token not in self.bank.tokens:
+            return self.mark(index, shape, *extent)
+        sample = self.bank.choose(token, self.rng, self.writer)
+        scale = size / sample.unit
+        return self.placed(index, sample, (scale, scale), 0.0)
+
+    def surrounded(self, node: Node, body: Box, size: float) -> Box:
+        """A circle or a frame around something, or strokes through it."""
+        shape = MARKS[node.token].shape
+        margin = 0.1 if node.token.endswith("cancel") else 0.35
+        margin *= size * self.factor(0.2)
+        width, height = body.width + 2 * margin, body.bottom - body.top + 2 * margin
+        if node.token == r"\textcircled":
+            height = width = max(width, height)
+        box = Box()
+        x, middle = (width - body.width) / 2, (body.top + body.bottom) / 2
+        box.put(body, x, 0.0)
+        box.put(self.mark(node.index, shape, width, height), 0.0, middle - height / 2)
+        return box
+
+    def long_arrow(self, node: Node, size: float) -> Box:
+        """An arrow as long as the labels above and below it."""
+        script = self.part_size(size, self.style.script_size)
+        upper = self.row(node.arguments[0].nodes, script)
+        lower = None if node.option is None else self.row(node.option.nodes, script)
+        longest = max(upper.width, lower.width if lower else 0.0) + 1.2 * size * self.factor(0.2)
+        mark = MARKS[node.token]
+        arrow = self.mark(node.index, mark.shape, max(longest, 2 * size), mark.height * size)
+        return self.with_limits(_centered(arrow, size), lower, upper, size)
+
+    def stack(self, node: Node, size: float) -> Box:
+        """Something small above or below something else."""
+        small, base = node.arguments
+        label = self.row(small.nodes, self.part_size(size, self.style.script_size))
+        below = node.token == r"\underset"
+        body = self.row(base.nodes, size)
+        lower, upper = (label, None) if below else (None, label)
+        return self.with_limits(body, lower, upper, size)
+
+    def binomial(self, node: Node, size: float) -> Box:
+        """Two rows between parentheses."""
+        inner = self.part_size(size, self.style.fraction_size)
+        upper, lower = (self.row(part.nodes, inner) for part in node.arguments)
+        gap = (self.style.fraction_gap + 0.3) * size * self.factor(self.style.gap_jitter)
+        width = max(upper.width, lower.width)
+        rows = Box()
+        rows.put(upper, (width - upper.width) / 2, 0.0)
+        rows.put(lower, (width - lower.width) / 2, upper.bottom + gap - lower.top)
+        rows = _centered(rows, size)
+        covered = (rows.top, rows.bottom)
+        box = self.stretched(node.index, "(", covered, size)
+        gap = 0.3 * size * self.style.spacing
+        box.put(rows, box.width + gap * self.factor(0.3), 0.0)
+        closing = self.stretched(node.index, ")", covered, size)
+        box.put(closing, box.width + gap * self.factor(0.3), 0.0)
+        return box
+
     def fraction(self, node: Node, size: float) -> Box:
         inner = self.part_size(size, self.style.fraction_size)
         upper, lower = (self.row(part.nodes, inner) for part in node.arguments)
@@ -432,6 +653,9 @@ class _LayoutEngine:
         return min(max(wanted, min(self.style.smallest, 0.9 * size)), size)
 
     def bar(self, index: int, length: float, size: float) -> Box:
+        if self.style.rule:
+            points = _rectangle(0.0, 0.0, length, self.style.rule)
+            return _centered(Box.of(index, points, (4,), 0.0), size)
         token = "\\frac" if "\\frac" in self.bank.tokens else "-"
         sample = self.nearest(
             token, lambda sample: abs(math.log((sample.width / sample.unit + 0.01) * size / length))
@@ -446,11 +670,12 @@ class _LayoutEngine:
         gap = self.style.radical_gap * inner * self.factor(self.style.gap_jitter)
         top = min(body.top, -0.9 * inner) - gap
         bottom = max(body.bottom, 0.0) + self.noise(0.35) * inner
-        bar = body.width + inner * (0.9 + max(self.noise(0.6), -0.6))
+        before, behind = (0.12, 0.25) if self.style.rule else (0.4, 0.9)
+        bar = body.width + inner * (behind + max(self.noise(0.6), -0.6))
         sign, hook = self.radical_sign(node.index, (top, bottom), bar, 0.8 * gap, size)
         box = Box()
         box.put(sign, 0.0, 0.0)
-        box.put(body, hook + 0.4 * inner * self.factor(0.4), 0.0)
+        box.put(body, hook + before * inner * self.factor(0.4), 0.0)
         return box if node.option is None else self.with_degree(box, node.option, hook, size)
 
     def radical_sign(
@@ -461,6 +686,8 @@ class _LayoutEngine:
         candidates = [self.bank.choose("\\sqrt", self.rng, self.writer) for _ in range(5)]
         hooks = [(sample, hook_of(sample)) for sample in candidates]
         barred = [(sample, hook) for sample, hook in hooks if hook is not None]
+        if self.style.exact or (self.style.rule and not barred):
+            return self.printed_radical(index, span, bar, size)
         sample, hook = min(
             barred or [(candidates[0], 0.5 * candidates[0].width)],
             key=lambda pair: abs(math.log(pair[0].relative_height * size / height)),
@@ -470,6 +697,20 @@ class _LayoutEngine:
         sign = min(max(sign, 0.7 * size), 2.5 * size)
         points = stretch_radical(sample, hook, sign, bar, height, clearance)
         return Box.of(index, points, sample.lengths, span[0]), sign
+
+    def printed_radical(
+        self, index: int, span: tuple[float, float], bar: float, size: float
+    ) -> tuple[Box, float]:
+        """The sign of a font, stretched, with a bar at its upper right corner."""
+        sample = self.bank.choose("\\sqrt", self.rng, self.writer)
+        height, plain = span[1] - span[0], size / sample.unit
+        down = height / sample.height
+        across = plain * min(max(down / plain, 0.7), 2.0) ** 0.4
+        width, rule = sample.width * across, self.style.rule
+        points = sample.points * np.array([across, down], np.float32)
+        line = _rectangle(width - 0.5 * rule, 0.0, width + bar, rule)
+        lengths = (*sample.lengths, 4)
+        return Box.of(index, np.concatenate([points, line]), lengths, span[0]), width
 
     def with_degree(self, radical: Box, degree: Row, hook: float, size: float) -> Box:
         """Add the index of a root above the left half of the sign."""
@@ -495,6 +736,8 @@ class _LayoutEngine:
         upper = None if upper_row is None else self.row(upper_row.nodes, script)
         lower = None if lower_row is None else self.row(lower_row.nodes, script)
         symbol = SYMBOLS.get(node.token)
+        if node.token in ("\\overbrace", "\\underbrace"):
+            return self.with_limits(base, lower, upper, size)
         if symbol is not None and symbol.limits and self.under_and_over(node.token):
             return self.with_limits(base, lower, upper, size)
         return self.with_scripts(base, lower, upper, size)
@@ -551,6 +794,11 @@ class _LayoutEngine:
         return size * max(gap, -0.03)
 
 
+def _rectangle(left: float, top: float, right: float, bottom: float) -> np.ndarray:
+    """The corners of a rectangle, float32 (4, 2)."""
+    return np.array([[left, top], [right, top], [right, bottom], [left, bottom]], np.float32)
+
+
 def _enclosed(nodes: Sequence[Node]) -> list[tuple[int, range]]:
     """Return the indices of matching delimiters with the range between them, inner pairs first."""
     pairs: list[tuple[int, range]] = []
@@ -559,7 +807,7 @@ def _enclosed(nodes: Sequence[Node]) -> list[tuple[int, range]]:
         if opened and _OPENING.get(node.token) == opened[-1][0]:
             start = opened.pop()[1]
             pairs.extend((end, range(start + 1, index)) for end in (start, index))
-        elif node.token in DELIMITER_PAIRS:
+        elif node.token in _PAIRS:
             opened.append((node.token, index))
     return pairs
 

@@ -16,6 +16,7 @@ from posformer.latex import Vocabulary
 from posformer.models.model_config import ImageConfig
 from posformer.synthesis import SymbolSubstitution
 from posformer.synthesis.synthesizer import SynthesisSampler, Synthesizer
+from posformer.training.data_mix import mix_sources
 from posformer.training.training_config import DataConfig
 
 
@@ -69,6 +70,8 @@ def open_examples(
         if synthesizer is not None:
             vocabulary = _with_synthetic_tokens(config, vocabulary, synthesizer)
         train = _augmented_ink(config, inks, image, synthesizer)
+        if config.sources:
+            train = mix_sources(config, inks, image, train, vocabulary)
         unaugmented: Sampler = _ink_sampler(inks, image)
     else:
         # With a vocabulary file, another token is an error in the data, reported with its line.
@@ -94,6 +97,7 @@ def shared_vocabulary(
     """
     # Augmentation adds no tokens, so stages that differ in nothing else are opened once.
     off: Any = {"scale_range": None, "distortion": 0.0, "substitution": 0.0, "subtree_swap": 0.0}
+    off["sources"] = DataConfig().sources
     plain = [replace(one, **off, synthesis=float(one.synthesis > 0)) for one in stages]
     for data in dict.fromkeys(plain):
         vocabulary = open_examples(data, ImageConfig(), vocabulary).vocabulary

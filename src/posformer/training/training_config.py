@@ -24,6 +24,19 @@ class MultilineConfig:
 
 
 @dataclass(frozen=True)
+class SourceConfig:
+    """One of several sources of training examples."""
+
+    kind: Literal["ink", "hands", "print", "lines"]
+    # ink: the expressions of `data.ink`, with the augmentation of `data`
+    # hands: `data.texts` written with `data.symbols` and the symbols of the ink
+    # print: `data.texts` typeset with `data.fonts`
+    # lines: matrices, cases and derivations composed from `data.texts`, by hand and in print
+    weight: float = 1.0
+    camera: float = 0.0  # share of simulated photographs
+
+
+@dataclass(frozen=True)
 class DataConfig:
     """Data sets and augmentation."""
 
@@ -42,6 +55,10 @@ class DataConfig:
     synthesis: float = 0.0  # share of examples that are synthesized from the grammar
     multiline: MultilineConfig | None = None  # synthesize several lines; None: one line
     examples: int | None = None  # epoch length with synthesis=1; None: as many as the ink has
+    sources: tuple[SourceConfig, ...] = ()  # mix of training examples; (): `source` alone
+    texts: tuple[str, ...] = ()  # formula corpora
+    symbols: tuple[str, ...] = ()  # corpora of handwritten symbols
+    fonts: str | None = None  # folder of fonts; see scripts/fetch_fonts.py
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,212 @@
+"""The sources of training examples that a config names, and their mix."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+
+import numpy as np
+
+from posformer.data import Sampler, list_splits, open_images
+from posformer.data.array_cache import DEFAULT_CACHE
+from posformer.data.ink_dataset import InkSampler
+from posformer.errors import ConfigError
+from posformer.ink import AlignedInk, RenderStyle
+from posformer.ink.augmentation import StrokeAugmentation
+from posformer.latex import Vocabulary
+from posformer.models.model_config import ImageConfig
+from posformer.synthesis import SymbolBank
+from posformer.synthesis.corpora import load_corpus
+from posformer.synthesis.fonts import VALIDATION_FAMILIES, handwriting_bank, load_fonts
+from posformer.synthesis.inventory import COMPOSED
+from posformer.synthesis.sources import (
+    HAND_KINDS,
+    PRINT_KINDS,
+    CameraSampler,
+    InkWriter,
+    PrintWriter,
+    TextSampler,
+    WeightedSampler,
+    Writer,
+    compose_lines,
+)
+from posformer.synthesis.texts import TextCorpus, load_texts
+from posformer.training.training_config import DataConfig, SourceConfig
+
+__all__ = ["mix_sources"]
+
+_HANDWRITING_SHARE = 0.2  # of typeset examples
+
+TextSource = Callable[[np.random.Generator], tuple[str, ...]]
+
+
+def mix_sources(
+    config: DataConfig,
+    inks: Sequence[AlignedInk],
+    image: ImageConfig,
+    ink_sampler: Sampler,
+    vocabulary: Vocabulary,
+) -> Sampler:
+    """Return the mix of `config.sources`.
+
+    Args:
+        config: The `data` section of the config.
+        inks: The ink to train on.
+        image: The image size of the model.
+        ink_sampler: Examples of that ink, augmented.
+        vocabulary: Tokens that texts may use.
+    """
+    length = config.examples or len(inks)
+    mix = _Mix(config, inks, image, vocabulary, length)
+    samplers = [
+        mix.ink(source, ink_sampler) if source.kind == "ink" else mix.open(source)
+        for source in config.sources
+    ]
+    return WeightedSampler(samplers, [source.weight for source in config.sources], length)
+
+
+class _Mix:
+    """Opens sources; corpora are loaded when a source first needs them."""
+
+    def __init__(
+        self,
+        config: DataConfig,
+        inks: Sequence[AlignedInk],
+        image: ImageConfig,
+        vocabulary: Vocabulary,
+        length: int,
+    ) -> None:
+        self.config, self.inks, self.image, self.length = config, inks, image, length
+        self.vocabulary = vocabulary
+        # Subjects of the camera are rendered in full size.
+        self.subject_pixels = image.max_pixels and int(image.max_pixels / image.scale**2)
+
+    @cached_property
+    def texts(self) -> TextCorpus:
+        """The formula corpora without the texts of all other splits of the images."""
+        if not self.config.texts:
+            raise ConfigError("data.texts: a source of data.sources needs formula corpora")
+        return load_texts(
+            self.config.texts,
+            self.vocabulary.tokens,
+            held_out=_held_out(self.config),
+            cache=DEFAULT_CACHE,
+        )
+
+    @cached_property
+    def bank(self) -> SymbolBank:
+        """Symbols of the ink and of all corpora."""
+        corpora = [load_corpus(path) for path in self.config.symbols]
+        return SymbolBank.merge([*corpora, SymbolBank.from_inks(self.inks)])
+
+    @cached_property
+    def fonts(self) -> dict[str, SymbolBank]:
+        """Fonts for training by kind: math, handwriting; a kind without fonts is missing."""
+        if self.config.fonts is None:
+            raise ConfigError("data.fonts: a source of data.sources needs a folder of fonts")
+        bank = load_fonts(self.config.fonts)
+        found = {}
+        for kind in ("math", "handwriting"):
+            writers = [
+                writer
+                for writer in bank.writers
+                if writer.startswith(f"{kind}:")
+                and writer.partition(":")[2] not in VALIDATION_FAMILIES
+            ]
+            if writers:
+                found[kind] = bank.select(writers)
+        if "handwriting" in found:
+            found["handwriting"] = handwriting_bank(found["handwriting"], self.bank)
+        return found
+
+    def ink(self, source: SourceConfig, plain: Sampler) -> Sampler:
+        """Examples of the ink, photographed."""
+        if not source.camera:
+            return plain
+        subject = self._template(self.inks, subject=True)
+        if isinstance(plain, InkSampler):
+            subject.substitution = plain.substitution
+        return self._with_camera(source, plain, subject, by_hand=True)
+
+    def open(self, source: SourceConfig) -> Sampler:
+        """Examples of texts."""
+        if source.kind == "hands":
+            return self._written(source, self.texts.sample)
+        if source.kind == "print":
+            return self._typeset(source, self.texts.sample)
+        lines = partial(compose_lines, self.texts, self._environments())
+        if self.config.fonts is None:
+            return self._written(source, lines)
+        both = [self._written(source, lines), self._typeset(source, lines)]
+        return WeightedSampler(both, [0.5, 0.5], self.length)
+
+    def _environments(self) -> tuple[str, ...]:
+        known = set(self.vocabulary.tokens)
+        usable = tuple(name for name in COMPOSED if f"\\begin{{{name}}}" in known)
+        if not usable or not {"&", "\\\\"} <= known:
+            raise ConfigError("data.vocabulary: lacks environments, which the source 'lines' needs")
+        return usable
+
+    def _written(self, source: SourceConfig, texts: TextSource) -> Sampler:
+        plain, subject = (
+            TextSampler(texts, InkWriter(self.bank, self._template((), subject)), self.length)
+            for subject in (False, True)
+        )
+        return self._with_camera(source, plain, subject, by_hand=True)
+
+    def _typeset(self, source: SourceConfig, texts: TextSource) -> Sampler:
+        kinds = list(self.fonts.items())
+        shares = {"math": 1 - _HANDWRITING_SHARE, "handwriting": _HANDWRITING_SHARE}
+        plain, subject = (
+            WeightedSampler(
+                [
+                    TextSampler(texts, self._typesetter(kind, bank, subject), self.length)
+                    for kind, bank in kinds
+                ],
+                [shares[kind] for kind, _ in kinds],
+                self.length,
+            )
+            for subject in (False, True)
+        )
+        return self._with_camera(source, plain, subject, by_hand=False)
+
+    def _typesetter(self, kind: str, bank: SymbolBank, subject: bool) -> Writer:
+        margin = 12 if self.image.margin is None else self.image.margin
+        return PrintWriter(
+            bank,
+            self.config.scale_range or (1.0, 1.0),
+            scale=1.0 if subject else self.image.scale,
+            margin=2 if subject else max(1, round(margin * self.image.scale)),
+            max_pixels=self.subject_pixels if subject else self.image.max_pixels,
+            handwriting=kind == "handwriting",
+        )
+
+    def _template(self, inks: Sequence[AlignedInk], subject: bool) -> InkSampler:
+        style = RenderStyle(scale=1.0, margin=(2, 2))
+        if not subject:
+            style = RenderStyle(scale=self.image.scale)
+            if self.image.margin is not None:
+                style = RenderStyle(self.image.scale, (self.image.margin, self.image.margin))
+        strength = self.config.distortion
+        return InkSampler(
+            inks,
+            style,
+            scale_range=self.config.scale_range,
+            augment=StrokeAugmentation().scaled(strength) if strength else None,
+            max_pixels=self.subject_pixels if subject else self.image.max_pixels,
+        )
+
+    def _with_camera(
+        self, source: SourceConfig, plain: Sampler, subject: Sampler, by_hand: bool
+    ) -> Sampler:
+        if not source.camera:
+            return plain
+        kinds = HAND_KINDS if by_hand else PRINT_KINDS
+        scale, limit = self.image.scale, self.image.max_pixels
+        return CameraSampler(plain, subject, source.camera, kinds, scale, limit)
+
+
+def _held_out(config: DataConfig) -> list[tuple[str, ...]]:
+    """Return the captions of all splits of the images except the one to train on."""
+    if config.images is None:
+        return []
+    splits = [split for split in list_splits(config.images) if split != config.train]
+    return [example.tokens for split in splits for example in open_images(config.images, split)]
