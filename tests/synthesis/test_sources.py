@@ -4,7 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from posformer.cli import app
+from posformer.data import open_images
 from posformer.data.ink_dataset import InkSampler
 from posformer.errors import DataError
 from posformer.ink import RenderStyle
@@ -132,3 +135,25 @@ def test_sources_are_mixed_by_weight():
     assert counts["c"] == 0
     with pytest.raises(DataError, match="weights"):
         WeightedSampler([Named("a")], [0.0], 1)
+
+
+@pytest.mark.parametrize("lines", ["1", "2-3"])
+def test_command_writes_photographs_of_texts(lines, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    arguments = ["synthesize", "--texts", "texts.txt", "--count", "4", "--camera", "0.5"]
+    archives = [tmp_path / name for name in ("first.zip", "second.zip")]
+    for archive in archives:
+        result = CliRunner().invoke(app, [*arguments, "--lines", lines, "--output", str(archive)])
+        assert result.exit_code == 0, result.output
+    assert archives[0].read_bytes() == archives[1].read_bytes()
+    images = open_images(archives[0], "synthetic")
+    assert len(images) == 4
+    assert all(("\\\\" in example.tokens) == (lines != "1") for example in images)
+
+
+def test_command_needs_texts_for_cameras(tmp_path):
+    arguments = ["synthesize", "--camera", "0.5", "--count", "1", "--output", str(tmp_path / "a")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "--texts" in result.output

@@ -29,13 +29,46 @@ def synthesize(
     vocabulary: Annotated[Path | None, Option(help="File of allowed tokens, one per line.")] = None,
     seed: Annotated[int, Option(min=0, help="Random seed.")] = 0,
     split: Annotated[str, Option(help="Name of the split in the archive.")] = "synthetic",
+    texts: Annotated[
+        list[Path] | None, Option(help="Formula corpus instead of the grammar; repeatable.")
+    ] = None,
+    symbols: Annotated[
+        list[Path] | None, Option(help="Corpus of handwritten symbols; repeatable.")
+    ] = None,
+    fonts: Annotated[Path | None, Option(help="Folder of fonts: typeset the texts.")] = None,
+    camera: Annotated[
+        float, Option(min=0, max=1, help="Share of simulated photographs (needs --texts).")
+    ] = 0.0,
 ) -> None:
-    """Synthesize handwriting: images, captions, InkML and boxes in CROHME's layout."""
+    """Synthesize handwriting: images, captions, InkML and boxes in CROHME's layout.
+
+    With --texts, images may also be typeset and photographed, and there is no InkML.
+    """
     from rich.console import Console
     from rich.progress import track
 
-    from posformer.synthesis.synthesizer import open_synthesizer, write_set
+    from posformer.synthesis.synthesizer import open_synthesizer, write_samples, write_set
 
+    console = Console(stderr=True)
+    if texts:
+        from posformer.training.data_mix import open_texts
+
+        sampler = open_texts(
+            texts,
+            symbols=symbols or (),
+            fonts=fonts,
+            ink=ink,
+            ink_split=ink_split,
+            vocabulary=vocabulary,
+            several_lines=lines != "1",
+            camera=camera,
+        )
+        written = write_samples(output, sampler, count, seed, split)
+        for _ in track(written, "Writing", count, console=console, disable=not console.is_terminal):
+            pass
+        return
+    if symbols or fonts or camera:
+        raise typer.BadParameter("--symbols, --fonts and --camera need --texts")
     synthesizer = open_synthesizer(
         ink,
         ink_split,
@@ -47,7 +80,6 @@ def synthesize(
         max_symbols=max_symbols,
         leave_out=leave_out,
     )
-    console = Console(stderr=True)
     expressions = write_set(output, synthesizer, count, seed, split)
     for _ in track(expressions, "Writing", count, console=console, disable=not console.is_terminal):
         pass

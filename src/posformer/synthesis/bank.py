@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -180,9 +179,14 @@ class SymbolBank:
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> SymbolBank:
         """Restore a bank from `to_arrays`."""
         tokens, writers = zip(*json.loads(arrays["names"].tobytes()), strict=True)
-        arguments = ("points", "lengths", "strokes", "metrics")
-        rest: dict[str, Any] = {name: arrays[name] for name in arguments}
-        return cls(tokens=tokens, writers=writers, **rest)
+        return cls(
+            arrays["points"],
+            arrays["lengths"],
+            arrays["strokes"],
+            tokens,
+            writers,
+            arrays["metrics"],
+        )
 
     def select(self, writers: Collection[str]) -> SymbolBank:
         """Return a bank of some of the writers.

@@ -16,6 +16,7 @@ import numpy as np
 from posformer.atomic import atomic_path
 from posformer.data.image_dataset import list_splits, open_images
 from posformer.data.ink_dataset import InkSample, InkSampler, load_ink
+from posformer.data.sampling import Sample, Sampler
 from posformer.errors import DataError
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.alignment import in_pixels, inked_places
@@ -33,6 +34,7 @@ __all__ = [
     "Synthesizer",
     "open_synthesizer",
     "read_range",
+    "write_samples",
     "write_set",
 ]
 
@@ -278,14 +280,68 @@ def write_set(
     Raises:
         DataError: If the name of the split is invalid or the archive cannot be written.
     """
-    if not re.fullmatch(r"\w[\w.-]*", split):
-        raise DataError(f"invalid split name '{split}': use letters, digits, '_', '-' and '.'")
+    _check_split(split)
     expressions = _generate(synthesizer, count, seed, split)
     try:
         with atomic_path(Path(path)) as part, zipfile.ZipFile(part, "w") as archive:
             yield from _write_expressions(archive, expressions, split)
     except OSError as error:
         raise DataError(f"{path}: cannot write: {error.strerror}") from error
+
+
+def write_samples(
+    path: str | os.PathLike[str],
+    sampler: Sampler,
+    count: int,
+    seed: int = 0,
+    split: str = "synthetic",
+) -> Iterator[Sample]:
+    """Write samples to a zip archive like that of `write_set`, without InkML.
+
+    Args:
+        path: The archive to write.
+        sampler: Samples expressions.
+        count: Number of expressions.
+        seed: Random seed.
+        split: Name of the split within the archive.
+
+    Yields:
+        Every sample once it is written. The archive is complete after the last.
+
+    Raises:
+        DataError: If the name of the split is invalid or the archive cannot be written.
+    """
+    _check_split(split)
+    captions: list[str] = []
+    boxes: dict[str, object] = {}
+    try:
+        with atomic_path(Path(path)) as part, zipfile.ZipFile(part, "w") as archive:
+            for number in range(count):
+                sample = sampler.sample(0, np.random.default_rng([seed, number]))
+                name = f"{split}_{number:06d}"
+                image, token_boxes = sample.render()
+                _add(archive, f"data/{split}/img/{name}.bmp", _bmp(image))
+                captions.append(f"{name}\t{' '.join(sample.tokens)}\n")
+                boxes[name] = _box_entry(sample.tokens, token_boxes)
+                yield sample
+            _add(archive, f"data/{split}/caption.txt", "".join(captions).encode())
+            _add(archive, f"data/{split}/boxes.json", json.dumps(boxes).encode())
+    except OSError as error:
+        raise DataError(f"{path}: cannot write: {error.strerror}") from error
+
+
+def _check_split(split: str) -> None:
+    if not re.fullmatch(r"\w[\w.-]*", split):
+        raise DataError(f"invalid split name '{split}': use letters, digits, '_', '-' and '.'")
+
+
+def _box_entry(tokens: Sequence[str], boxes: np.ndarray | None) -> dict[str, object]:
+    found = () if boxes is None else boxes
+    return {
+        "level": complexity(tokens),
+        "tokens": tokens,
+        "boxes": [None if np.isnan(box[0]) else box.tolist() for box in found],
+    }
 
 
 def _write_expressions(
@@ -299,11 +355,7 @@ def _write_expressions(
         _add(archive, f"data/{split}/img/{ink.name}.bmp", _bmp(image))
         _add(archive, f"data/{split}/inkml/{ink.name}.inkml", inkml_bytes(ink))
         captions.append(f"{ink.name}\t{' '.join(ink.tokens)}\n")
-        boxes[ink.name] = {
-            "level": complexity(ink.tokens),
-            "tokens": ink.tokens,
-            "boxes": [None if np.isnan(box[0]) else box.tolist() for box in token_boxes],
-        }
+        boxes[ink.name] = _box_entry(ink.tokens, token_boxes)
         yield ink
     _add(archive, f"data/{split}/caption.txt", "".join(captions).encode())
     _add(archive, f"data/{split}/boxes.json", json.dumps(boxes).encode())

@@ -68,16 +68,21 @@ def canonical_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
 
 def _parts(node: Node) -> list[str | Node | Row]:
     scripts = sorted(node.scripts, key=lambda script: script.token == "^")
-    behind = [part for script in scripts for part in (script.token, "{", script.arguments[0], "}")]
+    behind: list[str | Node | Row] = []
+    for script in scripts:
+        behind += [script.token, "{", script.arguments[0], "}"]
     if node.token == "{":
         (inner,) = node.arguments
         return ["{", inner, "}", *behind] if behind and len(inner.nodes) > 1 else [inner, *behind]
     if node.is_environment:
         end = node.token.replace(r"\begin", r"\end")
         return [node.token, *node.arguments, end, *behind]
-    option: list[str | Node | Row] = ["[", node.option, "]"] if node.option is not None else []
-    arguments = [part for row in node.arguments for part in ("{", row, "}")]
-    return [*([node.token] if node.token else []), *option, *arguments, *behind]
+    parts: list[str | Node | Row] = [node.token] if node.token else []
+    if node.option is not None:
+        parts += ["[", node.option, "]"]
+    for row in node.arguments:
+        parts += ["{", row, "}"]
+    return parts + behind
 
 
 @dataclass(frozen=True)

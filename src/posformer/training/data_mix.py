@@ -1,22 +1,27 @@
 """The sources of training examples that a config names, and their mix."""
 
+import os
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from typing import Literal
 
 import numpy as np
 
 from posformer.data import Sampler, list_splits, open_images
 from posformer.data.array_cache import DEFAULT_CACHE
-from posformer.data.ink_dataset import InkSampler
+from posformer.data.ink_dataset import InkSampler, load_ink
 from posformer.errors import ConfigError
 from posformer.ink import AlignedInk, RenderStyle
 from posformer.ink.augmentation import StrokeAugmentation
 from posformer.latex import Vocabulary
+from posformer.latex.symbols import SYMBOLS
 from posformer.models.model_config import ImageConfig
 from posformer.synthesis import SymbolBank
 from posformer.synthesis.corpora import load_corpus
 from posformer.synthesis.fonts import VALIDATION_FAMILIES, handwriting_bank, load_fonts
+from posformer.synthesis.glyphs import own_bank
 from posformer.synthesis.inventory import COMPOSED
+from posformer.synthesis.multiline import environment_tokens
 from posformer.synthesis.sources import (
     HAND_KINDS,
     PRINT_KINDS,
@@ -31,7 +36,7 @@ from posformer.synthesis.sources import (
 from posformer.synthesis.texts import TextCorpus, load_texts
 from posformer.training.training_config import DataConfig, SourceConfig
 
-__all__ = ["mix_sources"]
+__all__ = ["mix_sources", "open_texts"]
 
 _HANDWRITING_SHARE = 0.2  # of typeset examples
 
@@ -63,6 +68,44 @@ def mix_sources(
     return WeightedSampler(samplers, [source.weight for source in config.sources], length)
 
 
+def open_texts(
+    texts: Sequence[str | os.PathLike[str]],
+    *,
+    symbols: Sequence[str | os.PathLike[str]] = (),
+    fonts: str | os.PathLike[str] | None = None,
+    ink: str | os.PathLike[str] | None = None,
+    ink_split: str = "train",
+    vocabulary: str | os.PathLike[str] | None = None,
+    several_lines: bool = False,
+    camera: float = 0.0,
+) -> Sampler:
+    """Return examples of formula texts in CROHME's size, for a dataset.
+
+    Args:
+        texts: Formula corpora.
+        symbols: Corpora of handwritten symbols.
+        fonts: Folder of fonts: typeset the texts instead of writing them by hand.
+        ink: InkML dataset whose symbols are used, too; without any, the project's own ink is.
+        ink_split: Split of that dataset.
+        vocabulary: File of allowed tokens; by default all that can be drawn.
+        several_lines: Compose matrices, cases and derivations of texts.
+        camera: Share of simulated photographs.
+    """
+    inks = [] if ink is None else load_ink(ink, ink_split)
+    kind: Literal["hands", "print", "lines"] = "hands" if fonts is None else "print"
+    config = DataConfig(
+        texts=tuple(map(str, texts)),
+        symbols=tuple(map(str, symbols)),
+        fonts=None if fonts is None else str(fonts),
+        sources=(SourceConfig("lines" if several_lines else kind, camera=camera),),
+    )
+    environments = [token for name in COMPOSED for token in sorted(environment_tokens(name))]
+    known = Vocabulary(dict.fromkeys([*SYMBOLS, *environments]))
+    tokens = known if vocabulary is None else Vocabulary.load(vocabulary)
+    image = ImageConfig(scale=1.0, max_pixels=None)
+    return _Mix(config, inks, image, tokens, length=1).open(config.sources[0])
+
+
 class _Mix:
     """Opens sources; corpora are loaded when a source first needs them."""
 
@@ -81,7 +124,7 @@ class _Mix:
 
     @cached_property
     def texts(self) -> TextCorpus:
-        """The formula corpora without the texts of all other splits of the images."""
+        """The formula corpora without the texts of validation and test splits."""
         if not self.config.texts:
             raise ConfigError("data.texts: a source of data.sources needs formula corpora")
         return load_texts(
@@ -93,9 +136,10 @@ class _Mix:
 
     @cached_property
     def bank(self) -> SymbolBank:
-        """Symbols of the ink and of all corpora."""
+        """Symbols of all corpora and of the ink, or the project's own."""
         corpora = [load_corpus(path) for path in self.config.symbols]
-        return SymbolBank.merge([*corpora, SymbolBank.from_inks(self.inks)])
+        own = SymbolBank.from_inks(self.inks) if self.inks else own_bank()
+        return SymbolBank.merge([*corpora, own])
 
     @cached_property
     def fonts(self) -> dict[str, SymbolBank]:
@@ -205,8 +249,14 @@ class _Mix:
 
 
 def _held_out(config: DataConfig) -> list[tuple[str, ...]]:
-    """Return the captions of all splits of the images except the one to train on."""
-    if config.images is None:
-        return []
-    splits = [split for split in list_splits(config.images) if split != config.train]
-    return [example.tokens for split in splits for example in open_images(config.images, split)]
+    """Return the texts of validation and of all splits of the images but the one to train on."""
+    splits = [] if config.images is None else list_splits(config.images)
+    texts = [
+        example.tokens
+        for split in splits
+        if split != config.train
+        for example in open_images(str(config.images), split)
+    ]
+    if config.validation not in splits and config.ink is not None:
+        texts += [ink.tokens for ink in load_ink(config.ink, config.validation)]
+    return texts
