@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 
 def synthesize(
@@ -68,7 +68,7 @@ def synthesize(
             pass
         return
     if symbols or fonts or camera:
-        raise typer.BadParameter("--symbols, --fonts and --camera need --texts")
+        raise BadParameter("--symbols, --fonts and --camera need --texts")
     synthesizer = open_synthesizer(
         ink,
         ink_split,

@@ -102,7 +102,7 @@ def open_texts(
     environments = [token for name in COMPOSED for token in sorted(environment_tokens(name))]
     known = Vocabulary(dict.fromkeys([*SYMBOLS, *environments]))
     tokens = known if vocabulary is None else Vocabulary.load(vocabulary)
-    image = ImageConfig(scale=1.0, max_pixels=None)
+    image = ImageConfig(scale=1.0)
     return _Mix(config, inks, image, tokens, length=1).open(config.sources[0])
 
 
