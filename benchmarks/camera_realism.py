@@ -205,6 +205,8 @@ def main() -> None:
     parser.add_argument("--photos", type=Path, default=Path("../shared/data/photos/dev"))
     parser.add_argument("--images", type=Path, default=Path("../shared/data/crohme.zip"))
     parser.add_argument("--patches", type=int, default=1200)
+    parser.add_argument("--groups", nargs="*", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--only-simulated", action="store_true", help="skip plain renderings")
     parser.add_argument("--sheet", type=Path, help="file name; the group is added to it")
     args = parser.parse_args()
     if not (args.photos / "labels.tsv").exists() or not args.images.exists():
@@ -217,9 +219,10 @@ def main() -> None:
         "| images | rendering | other sources, grey | flattened | other images, grey | flattened |"
     )
     print("| --- | --- | ---: | ---: | ---: | ---: |")
-    for group, (kind, kinds) in GROUPS.items():
+    for group in args.groups:
+        kind, kinds = GROUPS[group]
         real = real_examples(args.photos, kind)
-        for make in (plain, simulated):
+        for make in (simulated,) if args.only_simulated else (plain, simulated):
             made = make(images, kinds)
             if args.sheet and make is simulated:
                 draw_sheets(real, made, args.sheet.with_stem(f"{args.sheet.stem}-{group}"))

@@ -107,18 +107,18 @@ class _Chance:
 
 _PENS: dict[str, dict[str, tuple[float, float]]] = {
     "ballpoint": {
-        "pen": (0.45, 0.75),
+        "pen": (0.5, 0.78),
         "ink": (0.15, 0.5),
         "pressure": (0.1, 0.6),
         "grain": (0.0, 0.2),
     },
     "pencil": {
-        "pen": (0.4, 0.72),
+        "pen": (0.45, 0.78),
         "ink": (0.35, 0.75),
         "pressure": (0.1, 0.7),
         "grain": (0.1, 0.6),
     },
-    "felt": {"pen": (0.2, 0.6), "ink": (0.05, 0.3), "pressure": (0.0, 0.3), "grain": (0.0, 0.05)},
+    "felt": {"pen": (0.3, 0.65), "ink": (0.05, 0.3), "pressure": (0.0, 0.3), "grain": (0.0, 0.05)},
     "marker": {"pen": (0.2, 0.5), "ink": (0.05, 0.5), "pressure": (0.0, 0.3), "grain": (0.0, 0.15)},
     "chalk": {"pen": (0.2, 0.6), "ink": (0.55, 0.95), "pressure": (0.2, 0.8), "grain": (0.3, 0.8)},
     "stylus": {"pen": (0.15, 0.72), "ink": (0.0, 0.35), "pressure": (0.0, 0.5), "grain": (0, 0)},
@@ -168,15 +168,15 @@ def _scan(chance: _Chance) -> dict[str, Any]:
     clipped = chance.maybe(0.7)  # scanners make paper white
     values = _pen(chance, pen) | _margins(chance)
     values |= {
-        "ink": 0.85 * values["ink"],  # scanners raise the contrast
+        "ink": 0.6 * values["ink"],  # scanners raise the contrast
         "rotation": chance.normal(0.8),
         "paper": chance.between(0.9, 0.97) if clipped else chance.between(0.55, 0.95),
         "texture": chance.mostly_small(0.02),
         "stains": chance.mostly_small(0.015),
         "white": chance.between(0.85, 0.93) if clipped else 1.0,
-        "blur": chance.between(0.0, 0.8),
+        "blur": chance.between(0.0, 0.6),
         "sharpening": chance.mostly_small(1.2) if chance.maybe(0.5) else 0.0,
-        "noise": chance.mostly_small(4),
+        "noise": chance.mostly_small(3),
         "jpeg": int(chance.between(50, 95)) if chance.maybe(0.6) else 0,
         "resolution": _resolution(chance),
         "show_through": chance.mostly_small(0.06) if chance.maybe(0.15) else 0.0,
@@ -233,8 +233,8 @@ def _geometry(chance: _Chance) -> dict[str, Any]:
 
 def _paper(chance: _Chance) -> dict[str, Any]:
     return {
-        "paper": chance.between(0.6, 0.95),
-        "texture": chance.mostly_small(0.035),
+        "paper": chance.between(0.65, 0.97),
+        "texture": chance.mostly_small(0.025),
         "stains": chance.mostly_small(0.02),
         "show_through": chance.mostly_small(0.12) if chance.maybe(0.12) else 0.0,
     }
@@ -255,11 +255,11 @@ def _ruling(chance: _Chance, weights: dict[str, float]) -> dict[str, Any]:
 
 def _lighting(chance: _Chance) -> dict[str, Any]:
     return {
-        "exposure": chance.between(0.2, 0.55) if chance.maybe(0.15) else chance.between(0.55, 1.08),
-        "gradient": chance.mostly_small(0.45),
+        "exposure": chance.between(0.2, 0.6) if chance.maybe(0.12) else chance.between(0.6, 1.08),
+        "gradient": chance.mostly_small(0.35),
         "gradient_angle": chance.between(0, 2 * np.pi),
         "unevenness": chance.mostly_small(0.1),
-        "shadow": chance.between(0.1, 0.6) if chance.maybe(0.25) else 0.0,
+        "shadow": chance.between(0.1, 0.6) if chance.maybe(0.18) else 0.0,
         "shadow_softness": chance.between(5, 40) if chance.maybe(0.2) else chance.between(40, 250),
         "glare": chance.mostly_small(0.3) if chance.maybe(0.06) else 0.0,
     }
@@ -267,8 +267,8 @@ def _lighting(chance: _Chance) -> dict[str, Any]:
 
 def _sensor(chance: _Chance) -> dict[str, Any]:
     values: dict[str, Any] = {
-        "blur": chance.between(0.2, 1.1),
-        "noise": chance.mostly_small(6),
+        "blur": chance.between(0.1, 0.9),
+        "noise": chance.mostly_small(5),
         "smooth_noise": chance.mostly_small(4),
         "resolution": _resolution(chance),
         "sharpening": chance.mostly_small(1.5) if chance.maybe(0.4) else 0.0,
