@@ -3,6 +3,7 @@
 import cv2
 import numpy as np
 import pytest
+from distort import SCENES, agreement, photograph
 
 from posformer.errors import NoInkError
 from posformer.image.normalize import (
@@ -182,3 +183,14 @@ def test_lines_are_cut_apart(ruled: bool) -> None:
     assert all(40 < len(line) < 100 for line in lines)
     single = prepare_photo(sheet(written()))
     assert len(split_photo(single)) == 1
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, scene in SCENES.items() if not scene.lines and not scene.alpha]
+)
+def test_ink_of_a_photograph_is_kept(name: str) -> None:
+    clean = np.where(written() > 0.5, np.uint8(255), np.uint8(0))
+    photo, truth = photograph(clean, SCENES[name], seed=1)
+    prepared = prepare_photo(photo)
+    ink = np.where(prepared > 110, np.uint8(255), np.uint8(0))
+    assert agreement(ink, truth, clean) > 0.97

@@ -187,13 +187,30 @@ def find_formula(image: np.ndarray) -> Formula:
     # First with a window for strokes of any width, then with one for those that were found.
     reach = max(STROKE_REACH, max(small.shape[:2]) // 16)
     light_ink = _is_ink_light(grey, reach)
-    boxes, height = _find_symbols(grey, reach, light_ink)
+    boxes, pen = _find_symbols(grey, reach, light_ink)
+    height = _symbol_height(boxes, pen)
     closer = max(8, round(0.7 * height))
     if closer < reach:
-        boxes, height = _find_symbols(grey, closer, light_ink)
-    low, high = boxes[:, :2].min(axis=0), (boxes[:, :2] + boxes[:, 2:4]).max(axis=0)
+        more, pen = _find_symbols(grey, closer, light_ink)
+        # A narrow window turns the edge of the sheet into a line, far from what was found before.
+        symbols = _inside(more, boxes, height) | (more[:, 2:4].max(axis=1) < 3 * height)
+        if symbols.any():
+            boxes, height = more[symbols], _symbol_height(more[symbols], pen)
+    low, high = _bounds(boxes)
     left, top, right, bottom = (np.concatenate([low, high]) / scale).tolist()
     return Formula((left, top, right, bottom), height / scale, light_ink, weights)
+
+
+def _bounds(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and last corner of all boxes."""
+    return boxes[:, :2].min(axis=0), (boxes[:, :2] + boxes[:, 2:4]).max(axis=0)
+
+
+def _inside(boxes: np.ndarray, others: np.ndarray, reach: float) -> np.ndarray:
+    """Which boxes lie within `reach` of the area of other ones."""
+    low, high = _bounds(others)
+    first, last = boxes[:, :2] >= low - reach, boxes[:, :2] + boxes[:, 2:4] <= high + reach
+    return np.asarray((first & last).all(axis=1))
 
 
 def crop_formula(image: np.ndarray, formula: Formula) -> np.ndarray:
@@ -247,7 +264,7 @@ def _grey(image: np.ndarray, weights: tuple[float, ...]) -> np.ndarray:
 
 
 def _find_symbols(grey: np.ndarray, reach: int, light_ink: bool) -> tuple[np.ndarray, float]:
-    """Boxes of the formula's connected parts, int32 (parts, 5), and their mean height."""
+    """Boxes of the formula's connected parts, int32 (parts, 5), and the width of its strokes."""
     contrast, _ = _contrast(grey, reach, light_ink)
     levels = _levels(contrast)
     if levels is not None and levels[0] > FAINT * levels[1]:
@@ -268,7 +285,7 @@ def _find_symbols(grey: np.ndarray, reach: int, light_ink: bool) -> tuple[np.nda
     height = _symbol_height(boxes[kept], pen)
     kept = kept[~_is_fragment(boxes[kept], height, mask.shape)]
     kept = kept[~_is_frame(labels, boxes, kept, pen)]
-    return boxes[kept], _symbol_height(boxes[kept], pen)
+    return boxes[kept], pen
 
 
 def _away_from_edges(labels: np.ndarray, boxes: np.ndarray) -> np.ndarray:
@@ -334,7 +351,7 @@ def _is_fragment(boxes: np.ndarray, height: float, shape: tuple[int, ...]) -> np
 
 
 def _is_frame(labels: np.ndarray, boxes: np.ndarray, kept: np.ndarray, pen: float) -> np.ndarray:
-    """Which parts are boxes drawn around the others."""
+    """Which parts are boxes around the others, drawn or formed by a table; a side may lack."""
     found = np.zeros(len(kept), bool)
     if len(kept) < 2:
         return found
@@ -349,5 +366,5 @@ def _is_frame(labels: np.ndarray, boxes: np.ndarray, kept: np.ndarray, pen: floa
         part = labels[top : top + down, left : left + across] == label
         rim = int(3 * pen) + 1
         sides = (part[:rim].any(0), part[-rim:].any(0), part[:, :rim].any(1), part[:, -rim:].any(1))
-        found[place] = min(side.mean() for side in sides) > 0.8
+        found[place] = sorted(side.mean() for side in sides)[1] > 0.8
     return found if not found.all() else np.zeros(len(kept), bool)
