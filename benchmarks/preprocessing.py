@@ -25,7 +25,8 @@ from posformer.image.lines import split_lines
 from posformer.image.loading import load_image
 from posformer.image.normalize import prepare_photo, split_photo
 from posformer.image.ruling import erase_ruling
-from posformer.runtime.decoding import decode_images, search_options
+from posformer.runtime.decoding import decode_images
+from posformer.search import DecodingOptions
 
 INK = 110  # of 255, where a grey image is cut to black and white
 FAINT = 30  # where printed lines are looked for
@@ -75,7 +76,7 @@ PIPELINES: dict[str, Pipeline] = {
 
 def read(recognizer: Recognizer, images: Sequence[list[np.ndarray]]) -> list[list[str]]:
     """Tokens of each photograph; its lines are joined by a line break."""
-    options = search_options(recognizer.runtime.config, greedy=True)
+    options = DecodingOptions(greedy=True)
     found = iter(
         decode_images(recognizer.runtime, [line for lines in images for line in lines], options)
     )
