@@ -33,6 +33,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
     return torch.load(run / "last.ckpt", weights_only=True)["state_dict"]
 
 
+@pytest.mark.slow
 def test_a_tiny_model_overfits_after_resuming(
     tiny_config: Path, own_set: Path, tmp_path: Path
 ) -> None:
