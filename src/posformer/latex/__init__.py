@@ -9,18 +9,21 @@ from posformer.latex.forest import (
 )
 from posformer.latex.forest_drawing import draw_forest
 from posformer.latex.normalizer import normalize
+from posformer.latex.output_formats import FORMATS, convert
 from posformer.latex.symbols import STRUCTURE_TOKENS, fence_of, is_structure
 from posformer.latex.syntax import check, is_valid
 from posformer.latex.tokens import in_lines, split_caption, to_latex, tokenize
 from posformer.latex.vocabulary import Vocabulary
 
 __all__ = [
+    "FORMATS",
     "POSITION_CODES",
     "STRUCTURE_TOKENS",
     "PositionForest",
     "Vocabulary",
     "check",
     "complexity",
+    "convert",
     "draw_forest",
     "encode_forest",
     "fence_of",

@@ -61,7 +61,14 @@ K \Kappa Κ  M \Mu Μ  N \Nu Ν  O \Omicron Ο  P \Rho Ρ  T \Tau Τ  X \Chi Χ 
 \yen ¥  \copyright ©  \sum ∑  \prod ∏  \coprod ∐  \int ∫  \iint ∬  \iiint ∭  \iiiint ⨌  \oint ∮
 \oiint ∯  \bigcup ⋃  \bigcap ⋂  \bigvee ⋁  \bigwedge ⋀  \bigoplus ⨁  \bigotimes ⨂  \bigodot ⨀
 \biguplus ⨄  \langle ⟨ 〈  \rangle ⟩ 〉  \lfloor ⌊  \rfloor ⌋  \lceil ⌈  \rceil ⌉  \llbracket ⟦
-\rrbracket ⟧  , 、
+\rrbracket ⟧  \ulcorner ⌜  \urcorner ⌝  , 、  \varkappa ϰ  \digamma ϝ  \eth ð  \mho ℧  \backprime ‵
+\sqcap ⊓  \sqcup ⊔  \bigsqcup ⨆  \amalg ⨿  \wr ≀  \ltimes ⋉  \rtimes ⋊  \bowtie ⋈  \diamond ⋄
+\triangleleft ◁ ⊲  \triangleright ▷ ⊳  \bigtriangledown ▽  \backsim ∽  \asymp ≍  \lll ⋘  \ggg ⋙
+\sqsubseteq ⊑  \sqsupseteq ⊒  \lesssim ≲  \gtrsim ≳  \nsubseteq ⊈  \nsupseteq ⊉  \eqcirc ≖  \nsim ≁
+\ncong ≇  \dashv ⊣  \lessgtr ≶  \gtrless ≷  \rightharpoondown ⇁  \leftharpoondown ↽
+\leftrightarrows ⇆  \rightrightarrows ⇉  \leftleftarrows ⇇  \nrightarrow ↛  \nleftarrow ↚
+\nRightarrow ⇏  \nLeftarrow ⇍  \leadsto ⇝  \curvearrowleft ↶  \curvearrowright ↷  \Updownarrow ⇕
+\upharpoonright ↾  \circlearrowleft ↺  \circlearrowright ↻
 """
 
 SYNONYMS: dict[str, tuple[str, ...]] = {

@@ -7,6 +7,8 @@ from xml.etree.ElementTree import ParseError
 import defusedxml.ElementTree as SafeXml
 from defusedxml.common import DefusedXmlException
 
+from posformer.latex.unicode_text import to_unicode
+
 _NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 _ELEMENTS = re.compile(
     "math|merror|mfenced|mfrac|mi|mn|mo|mover|mpadded|mphantom|mmultiscripts|mprescripts|mroot|mrow"
@@ -15,6 +17,9 @@ _ELEMENTS = re.compile(
 _UNSAFE_ATTRIBUTES = ("href", "on", "src", "style", "action", "class", "id")
 # The converter copies markup into text unescaped; no font has these private characters.
 _HIDDEN = {"<": "\ue000", ">": "\ue001", "&": "\ue002"}
+# Commands that the converter does not know.
+_UNKNOWN = re.compile(r"\\(arg|copyright|overarc)(?![A-Za-z])|\\textcircled\s*\{(.)\}")
+_KNOWN = {"arg": r"\operatorname{arg}", "copyright": "©", "overarc": r"\overparen"}
 # The converter aligns arrays, but not these environments.
 _LINES = re.compile(r"\\(begin|end)\{(?:(aligned|align|split)|gathered|gather)\*?\}")
 
@@ -44,10 +49,15 @@ def to_mathml(latex: str, display: bool = False) -> str:
 def _convert(latex: str, display: bool) -> str:
     from latex2mathml.converter import convert
 
+    latex = _UNKNOWN.sub(_as_known, _LINES.sub(_as_array, latex))
     try:
-        return str(convert(_LINES.sub(_as_array, latex), display="block" if display else "inline"))
+        return str(convert(latex, display="block" if display else "inline"))
     except Exception:  # unbalanced LaTeX raises anything at all
         return ""
+
+
+def _as_known(command: re.Match[str]) -> str:
+    return _KNOWN[command[1]] if command[1] else to_unicode([r"\textcircled", "{", command[2], "}"])
 
 
 def _as_array(environment: re.Match[str]) -> str:

@@ -6,9 +6,9 @@ from posformer.errors import LatexError
 from posformer.latex.symbols import tokens_of
 from posformer.latex.tree import SEPARATORS, Node, Row, parse
 
-_LIMITS = r"\limits"
-_OPERATORS = tokens_of("big", "limit", "function")
-_SUSPECTS = frozenset((*SEPARATORS, _LIMITS, ""))  # the empty token is a missing base
+LIMITS = r"\limits"
+OPERATORS = tokens_of("big", "limit", "function")
+_SUSPECTS = frozenset((*SEPARATORS, LIMITS, ""))  # the empty token is a missing base
 
 
 def is_valid(tokens: Sequence[str]) -> bool:
@@ -30,7 +30,7 @@ def check(tokens: Sequence[str]) -> None:
     Raises:
         LatexError: Names the token at fault and its number.
     """
-    has_limits = _LIMITS in tokens
+    has_limits = LIMITS in tokens
     for row in parse(tokens).rows:
         if row.start < 0 and row.owner is not None:
             raise row.owner.error("has too few groups")
@@ -42,7 +42,7 @@ def check(tokens: Sequence[str]) -> None:
 
 
 def _check_suspect(node: Node, row: Row, number: int, tokens: Sequence[str]) -> None:
-    if node.token == _LIMITS:
+    if node.token == LIMITS:
         _check_limits(node.index, node)
     elif node.token in SEPARATORS:
         if row.start >= 0 and tokens[row.start] in ("{", "["):
@@ -52,6 +52,6 @@ def _check_suspect(node: Node, row: Row, number: int, tokens: Sequence[str]) -> 
 
 
 def _check_limits(index: int, node: Node) -> None:
-    if not node.scripts or node.token not in _OPERATORS:
+    if not node.scripts or node.token not in OPERATORS:
         reason = "does not stand between an operator and a script"
-        raise LatexError(reason, _LIMITS, index + 1)
+        raise LatexError(reason, LIMITS, index + 1)

@@ -17,9 +17,9 @@ WRITABLE_DEPTH = 100
 """The greatest depth of expressions that are written down; no hand nests deeper."""
 
 SEPARATORS = ("\\\\", "&")
-_SCRIPTS = ("^", "_")
+SCRIPTS = ("^", "_")
 _CLOSERS = {"{": "}", "\\left": "\\right", "\\root": "\\of"}
-_CLOSING = frozenset(_CLOSERS.values())
+_OPENERS = {closer: opener for opener, closer in _CLOSERS.items()}
 _PLAIN = SYMBOLS.keys() - SIGNATURES.keys() - tokens_of("structure") - {"[", "]"}
 
 
@@ -122,6 +122,20 @@ class Tree(NamedTuple):
     def root(self) -> Row:
         """The row of the whole expression."""
         return self.rows[0]
+
+
+def closer_of(token: str) -> str:
+    """Return the token that closes what a token opens; empty if it opens nothing."""
+    if token[:7] == "\\begin{":
+        return "\\end" + token[len("\\begin") :]
+    return _CLOSERS.get(token, "")
+
+
+def opener_of(token: str) -> str:
+    """Return the token that opens what a token closes; empty if it closes nothing."""
+    if token[:5] == "\\end{":
+        return "\\begin" + token[len("\\end") :]
+    return _OPENERS.get(token, "")
 
 
 def baselines(tree: Tree) -> Iterator[list[Node]]:
@@ -232,7 +246,7 @@ class _Parser:
             command.arguments = (*command.arguments, self._open(index, "}", command, position))
         elif self.closers and token == self.closers[-1]:
             self._close(index)
-        elif token in _CLOSING or token[:5] == "\\end{":
+        elif opener_of(token):
             self._close_early(index, token)
         elif token in SEPARATORS:
             self._require_arguments()
@@ -258,10 +272,10 @@ class _Parser:
     def _place(self, index: int, token: str) -> None:
         """Read a token as a node of the current row."""
         node = Node(token, index)
-        if token in _SCRIPTS:
+        if token in SCRIPTS:
             self._place_script(node)
-        elif token in _CLOSERS or token[:7] == "\\begin{":
-            self._place_group(node)
+        elif closer := closer_of(token):
+            self._place_group(node, closer)
         elif token == "\\limits" and self.row.nodes and _takes_limits(self.row.nodes[-1]):
             self.row.nodes[-1].limits = index
             self.row_of[index] = self.row.number
@@ -270,7 +284,7 @@ class _Parser:
             if token in self.signatures:
                 self._await_arguments(node)
 
-    def _place_group(self, node: Node) -> None:
+    def _place_group(self, node: Node, closer: str) -> None:
         index = node.index
         before = self.tokens[index - 1] if index else ""
         if node.token == "{" and before[:6] == "\\begin" and before in self.signatures:
@@ -278,7 +292,6 @@ class _Parser:
             assert array is not None
             array.option = self._open(index, "}", array, ".")
             return
-        closer = _CLOSERS.get(node.token) or "\\end" + node.token[len("\\begin") :]
         self.row.nodes.append(node)
         if node.token == "\\root":
             self._await_arguments(node)
