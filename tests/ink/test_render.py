@@ -22,6 +22,7 @@ from posformer.ink import (
     rendered_size,
     strokes_in_pixels,
 )
+from posformer.recognizer import prepare
 from writing import aligned, fraction_ink, stroke
 
 points = st.tuples(st.floats(-500, 500, width=32), st.floats(-500, 500, width=32))
@@ -173,3 +174,24 @@ def test_crohme_images_are_reproduced_pixel_for_pixel(
                 rendered.shape == real.shape and bool(((rendered > 0) == (real > 0)).all())
             )
     assert sum(identical) / len(identical) > 0.95
+
+
+def test_size_after_scaling_is_bounded():
+    strokes = [np.array([[0, 0], [2000, 2000]], float)]
+    assert render(strokes).shape == (2026, 2026)
+    with pytest.raises(InkError, match="too large"):
+        render(strokes, RenderStyle(scale=4.0))
+
+
+def test_length_of_lines_is_bounded(bounded):
+    """A short file with a line that goes to and fro must not need gigabytes."""
+    sweep = ", ".join(f"{x} {y}" for y in range(30) for x in (0, 290_000))
+    ink = f"<ink><trace>0 0, 0 28</trace><trace>{sweep}</trace></ink>".encode()
+    assert len(ink) < 600
+    with pytest.raises(InkError, match="too long"):
+        bounded(prepare, ink)
+
+
+def test_many_flat_strokes_take_linear_time(bounded):
+    strokes = [[[0, 100 * number], [60, 100 * number]] for number in range(1000)]
+    assert len(bounded(prepare, strokes)) >= 1

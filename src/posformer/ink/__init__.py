@@ -1,8 +1,9 @@
-"""Strokes: InkML, captions, alignment, rendering, augmentation, line splitting."""
+"""Strokes: formats of ink, captions, alignment, rendering, augmentation, splitting."""
 
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.alignment import align, inked_places
 from posformer.ink.captions import caption_of, label_token
+from posformer.ink.ink_formats import InkDocument, read_ink
 from posformer.ink.inkml import Ink, MathNode, Symbol, read_inkml, write_inkml
 from posformer.ink.render import (
     RenderStyle,
@@ -18,6 +19,7 @@ from posformer.ink.render import (
 __all__ = [
     "AlignedInk",
     "Ink",
+    "InkDocument",
     "MathNode",
     "RenderStyle",
     "Symbol",
@@ -26,6 +28,7 @@ __all__ = [
     "inked_places",
     "label_token",
     "natural_scale",
+    "read_ink",
     "read_inkml",
     "render",
     "render_aligned",

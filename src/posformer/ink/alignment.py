@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from rapidfuzz.distance import Levenshtein
 
 from posformer.errors import InkError
 from posformer.ink.aligned import AlignedInk
@@ -121,6 +120,8 @@ class _Matching:
             return
         pieces = [pieces[index] for index in inked_places([piece.token for piece in pieces])]
         tokens = [self._tokens[index] for index in self._inked]
+        from rapidfuzz.distance import Levenshtein  # recognition does not need it
+
         for edit in Levenshtein.opcodes(tokens, [piece.token for piece in pieces]):
             if edit.tag not in ("equal", "replace"):
                 continue

@@ -6,22 +6,24 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 from xml.etree import ElementTree as Xml
 
-import defusedxml.ElementTree as SafeXml
 import numpy as np
-from defusedxml.common import DefusedXmlException
 
 from posformer.errors import InkError
 from posformer.ink.aligned import AlignedInk
+from posformer.ink.ink_files import (
+    MAX_BYTES,
+    InkSource,
+    check_points,
+    load_ink_file,
+    parse_xml,
+    tag_of,
+)
 
 INKML = "http://www.w3.org/2003/InkML"
 MATHML = "http://www.w3.org/1998/Math/MathML"
 XML_ID = "{http://www.w3.org/XML/1998/namespace}id"
-
-MAX_BYTES = 16 * 2**20
-MAX_DEPTH = 400
 
 # MathWriting stores the text as "label", CROHME as "truth". Where there are both labels, the
 # normalized one is the better caption.
@@ -60,7 +62,7 @@ class Ink:
 
 
 def read_inkml(
-    source: str | os.PathLike[str] | bytes | BinaryIO,
+    source: InkSource,
     name: str | None = None,
     *,
     max_bytes: int = MAX_BYTES,
@@ -77,46 +79,16 @@ def read_inkml(
     Raises:
         InkError: If the file is not valid InkML; the message names file and element.
     """
-    data, location = _load(source, name, max_bytes)
-    root = _parse(data, location)
+    data, location = load_ink_file(source, name, max_bytes)
+    root = parse_xml(data, location)
+    if tag_of(root) != "ink":
+        raise InkError(f"{location}: the root element is <{tag_of(root)}>, not <ink>")
     return _Reader(location, root).read(name or Path(location).name.removesuffix(".inkml"))
 
 
-def _load(
-    source: str | os.PathLike[str] | bytes | BinaryIO, name: str | None, max_bytes: int
-) -> tuple[bytes, str]:
-    """Return the content and its name for error messages."""
-    if isinstance(source, bytes):
-        data, location = source, name or "ink"
-    elif isinstance(source, str | os.PathLike):
-        location = os.fspath(source)
-        try:
-            with Path(source).open("rb") as stream:
-                data = stream.read(max_bytes + 1)
-        except OSError as error:
-            raise InkError(f"{location}: {error.strerror or error}") from error
-    else:
-        location = name or str(getattr(source, "name", "ink"))
-        data = source.read(max_bytes + 1)
-    if len(data) > max_bytes:
-        raise InkError(f"{location}: longer than {max_bytes} bytes")
-    return data, location
-
-
-def _parse(data: bytes, location: str) -> Xml.Element:
-    try:
-        root = SafeXml.fromstring(data, forbid_dtd=True)
-    except DefusedXmlException as error:
-        raise InkError(f"{location}: document types and entities are refused") from error
-    except (Xml.ParseError, ValueError, LookupError) as error:
-        raise InkError(f"{location}: not XML: {error}") from error
-    if _tag(root) != "ink":
-        raise InkError(f"{location}: the root element is <{_tag(root)}>, not <ink>")
-    return root
-
-
-def _tag(element: Xml.Element) -> str:
-    return str(element.tag).rpartition("}")[2]
+def inkml_pages(root: Xml.Element, location: str) -> list[list[np.ndarray]]:
+    """Return the strokes of parsed InkML as one page; see `read_inkml`."""
+    return [[*_Reader(location, root).read(location).strokes]]
 
 
 def _id(element: Xml.Element) -> str:
@@ -150,22 +122,12 @@ class _Reader:
         return Ink(name, tuple(strokes), symbols, truth, self._mathml(), notes.get("writer", ""))
 
     def _elements(self, tag: str) -> list[Xml.Element]:
-        """Return all elements of a kind; deeply nested ones are an error."""
-        found = []
-        stack = [(self.root, 0)]
-        while stack:
-            element, depth = stack.pop()
-            if depth > MAX_DEPTH:
-                raise InkError(f"{self.location}: <{_tag(element)}> is nested too deeply")
-            if _tag(element) == tag:
-                found.append(element)
-            stack.extend((child, depth + 1) for child in reversed(element))
-        return found
+        return [element for element in self.root.iter() if tag_of(element) == tag]
 
     def _columns(self) -> tuple[int, int]:
         """Return the indices of the X and Y channels."""
         for element in self._elements("traceFormat"):
-            channels = [child for child in element if _tag(child) == "channel"]
+            channels = [child for child in element if tag_of(child) == "channel"]
             names = [(channel.get("name") or "").upper() for channel in channels]
             if "X" in names and "Y" in names:
                 return names.index("X"), names.index("Y")
@@ -189,14 +151,12 @@ class _Reader:
         if per_point * (text.count(",") + 1) != len(values):
             raise InkError(f"{where}: points have different numbers of values")
         points = values.reshape(-1, per_point)[:, columns]
-        if not np.isfinite(points).all() or np.abs(points).max() > 1e9:
-            raise InkError(f"{where}: a coordinate is not finite or too large")
-        return points
+        return check_points(points, where)
 
     def _annotations(self) -> Mapping[str, str]:
         notes: dict[str, str] = {}
         for element in self.root:
-            if _tag(element) == "annotation" and element.text:
+            if tag_of(element) == "annotation" and element.text:
                 notes.setdefault(element.get("type") or "", element.text.strip())
         return notes
 
@@ -205,7 +165,7 @@ class _Reader:
         for group in self._elements("traceGroup"):
             label, target, strokes = "", "", []
             for child in group:
-                kind = _tag(child)
+                kind = tag_of(child)
                 if kind == "annotation" and child.get("type", "truth") == "truth":
                     label = (child.text or "").strip()
                 elif kind == "annotationXML":
@@ -220,7 +180,7 @@ class _Reader:
 
     def _mathml(self) -> MathNode | None:
         for element in self.root:
-            if _tag(element) == "annotationXML" and len(element):
+            if tag_of(element) == "annotationXML" and len(element):
                 return _math_node(element[0])
         return None
 
@@ -228,7 +188,7 @@ class _Reader:
 def _math_node(element: Xml.Element) -> MathNode:
     text = (element.text or "").strip()
     # map, because a comprehension would double the depth of the call stack
-    return MathNode(_tag(element), text, _id(element), tuple(map(_math_node, element)))
+    return MathNode(tag_of(element), text, _id(element), tuple(map(_math_node, element)))
 
 
 def write_inkml(ink: Ink | AlignedInk, path: str | os.PathLike[str]) -> None:

@@ -23,7 +23,11 @@ from posformer.ink.aligned import AlignedInk, bounds
 STROKE_HEIGHT = 28
 """Mean height in pixels of the strokes of a CROHME image."""
 
-MAX_PIXELS = 2**26
+MAX_PIXELS = 2**24
+"""Maximum size of a rendered image, before resampling; four pages of handwriting."""
+
+MAX_LENGTH = 2**22
+"""Maximum length of all lines together, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,9 @@ def _sizes(points: np.ndarray, style: RenderStyle) -> tuple[tuple[int, int], tup
     """Return height and width for pixels (points, 2), before and after resampling."""
     low, high = bounds(points)
     width, height = high - low + style.pen_width + sum(style.margin)
-    if not height * width <= MAX_PIXELS:
-        raise InkError(f"an image of {width:.0f} x {height:.0f} pixels is too large")
+    if not height * width * max(1, style.scale) ** 2 <= MAX_PIXELS:
+        size = f"{width * style.scale:.0f} x {height * style.scale:.0f}"
+        raise InkError(f"an image of {size} pixels is too large")
     scaled = max(1, int(int(height) * style.scale)), max(1, int(int(width) * style.scale))
     return (int(height), int(width)), scaled
 
@@ -170,6 +175,8 @@ def _pixels(points: np.ndarray, breaks: np.ndarray) -> tuple[np.ndarray, np.ndar
     moves = np.diff(points, axis=0)
     steps = np.maximum(*np.abs(moves).T)
     steps[breaks] = 0
+    if (length := steps.sum()) > MAX_LENGTH:
+        raise InkError(f"strokes of {length} pixels together are too long to be rendered")
     line = np.repeat(np.arange(len(steps)), steps)
     step = np.arange(1, len(line) + 1) - np.repeat(np.cumsum(steps) - steps, steps)
     count = steps[line]
