@@ -1,5 +1,7 @@
 """Page clean-up turns photos into images like those of training."""
 
+from contextlib import suppress
+
 import cv2
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from distort import SCENES, Scene, agreement, photograph
 from posformer.errors import NoInkError
 from posformer.image.cleanup import clean
 from posformer.image.loading import load_image
+from posformer.image.normalize import prepare_photo
 from posformer.image.pen import pen_width, thin
 
 
@@ -162,3 +165,44 @@ def test_thinning_keeps_components_and_dots(images):
         thinned = thin(thick, 3)
         assert cv2.connectedComponents(thinned)[0] == before
         assert pen_width(thinned) < pen_width(thick) - 4
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_long_thin_line_takes_linear_time(bounded, turned):
+    paper = np.full((200, 30_000), 255, np.uint8)
+    paper[100:103, 500:-500] = 0
+    found = bounded(clean, np.ascontiguousarray(paper.T) if turned else paper)
+    ink = found.image[12:-11, 12:-11]
+    assert max(ink.shape) <= 64
+    assert min(ink.shape) in (3, 4)
+    assert ink.all(axis=0 if turned else 1).any()
+
+
+def test_dense_hatching_takes_linear_time(bounded):
+    paper = np.full((2400, 2500), 255, np.uint8)
+    for row in range(0, 2400, 6):
+        paper[row : row + 2] = 0
+    paper[:, 1200:1203] = 0
+    with suppress(NoInkError):
+        bounded(clean, paper)
+
+
+@pytest.mark.parametrize("prepare", [clean, prepare_photo])
+def test_reduced_photo_is_reloaded_for_small_symbols(prepare):
+    paper = np.full((1200, 1600), 255, np.uint8)
+    cv2.putText(paper, "x+y", (300, 700), cv2.FONT_HERSHEY_SIMPLEX, 12, 30, 20)
+    loaded = []
+
+    def reload(scale: float):
+        loaded.append(scale)
+        return cv2.resize(paper, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+
+    prepare(paper, lambda: reload(1.0))
+    assert loaded == []
+    small = cv2.resize(paper, None, fx=0.2, fy=0.2, interpolation=cv2.INTER_AREA)
+    found = prepare(small, lambda: reload(0.4))
+    assert loaded == [0.4]
+    expected = prepare(reload(0.4))
+    if prepare is clean:
+        found, expected = found.image, expected.image
+    assert (found == expected).all()

@@ -8,10 +8,11 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
+from PIL.TiffImagePlugin import TiffImageFile
 
 from posformer.errors import ImageError, PosformerError
-from posformer.image.loading import MAX_SIDE, ImageWarning, load_image
+from posformer.image.loading import MAX_SIDE, ImageWarning, load_image, load_reduced
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def test_palette_with_a_transparent_color_is_flattened(scribble):
 def test_first_of_several_frames_is_read_with_a_warning(scribble, kind):
     first, second = Image.fromarray(scribble), Image.fromarray(255 - scribble)
     content = encoded(first, kind, save_all=True, append_images=[second])
-    with pytest.warns(ImageWarning, match="2 frames"):
+    with pytest.warns(ImageWarning, match="several frames"):
         image = load_image(content)
     assert (darkness(image) != darkness(scribble)).mean() < 0.01
 
@@ -257,3 +258,64 @@ def test_mutated_files_are_read_or_rejected(scribble):
                 assert "\n" not in str(caught)
             else:
                 assert image.dtype == np.uint8
+
+
+def test_pages_of_a_tiff_are_not_counted(scribble, monkeypatch):
+    """Counting them takes time for each, and a small file can have thousands."""
+    pages = io.BytesIO()
+    page = Image.fromarray(scribble)
+    page.save(pages, "TIFF", save_all=True, append_images=[page] * 9)
+    visited = []
+    seek = TiffImageFile._seek
+    monkeypatch.setattr(
+        TiffImageFile, "_seek", lambda self, frame: (visited.append(frame), seek(self, frame))
+    )
+    with pytest.warns(ImageWarning, match="several frames"):
+        load_image(pages.getvalue())
+    assert max(visited) == 1
+
+
+def test_lack_of_memory_is_not_called_damage(monkeypatch, scribble):
+    def fail(_):
+        raise MemoryError
+
+    monkeypatch.setattr(Image.Image, "load", fail)
+    with pytest.raises(MemoryError):
+        load_image(Image.fromarray(scribble))
+
+
+@pytest.fixture
+def large_jpeg(scribble) -> bytes:
+    """Twelve megapixels, lying on its side as a phone stores it."""
+    image = Image.fromarray(scribble).resize((4000, 3000)).convert("RGB")
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    file = io.BytesIO()
+    image.save(file, "JPEG", exif=exif)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["bytes", "file", "path"])
+def test_large_jpeg_is_reduced_and_can_be_reloaded(large_jpeg, tmp_path, kind):
+    (tmp_path / "large.jpg").write_bytes(large_jpeg)
+    sources = {
+        "bytes": large_jpeg,
+        "file": io.BytesIO(large_jpeg),
+        "path": tmp_path / "large.jpg",
+    }
+    reduced, reload = load_reduced(sources[kind])
+    assert reduced.shape == (2000, 1500, 3)
+    full = reload()
+    assert full.shape == (4000, 3000, 3)
+    assert (full == load_image(large_jpeg)).all()
+    halved = np.asarray(Image.fromarray(full).resize((1500, 2000), Image.Resampling.BOX), float)
+    assert np.abs(halved - reduced).mean() < 2
+
+
+def test_other_images_are_not_reduced(scribble, tmp_path):
+    large = Image.fromarray(scribble).resize((4000, 3000))
+    large.save(tmp_path / "large.png")
+    for source in (tmp_path / "large.png", scribble, large):
+        image, reload = load_reduced(source)
+        assert reload is None
+        assert image.shape[:2] in ((3000, 4000), scribble.shape[:2])

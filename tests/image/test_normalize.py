@@ -194,3 +194,12 @@ def test_ink_of_a_photograph_is_kept(name: str) -> None:
     prepared = prepare_photo(photo)
     ink = np.where(prepared > 110, np.uint8(255), np.uint8(0))
     assert agreement(ink, truth, clean) > 0.97
+
+
+@pytest.mark.parametrize("thickness", [6, 11, 16])
+def test_thick_pens_do_not_invert_the_image(thickness: int) -> None:
+    page = np.zeros((230, 330), np.uint8)
+    cv2.putText(page, "B8", (40, 150), cv2.FONT_HERSHEY_SIMPLEX, 2.6, 255, thickness)
+    ink = np.asarray(page, np.float32) / 255
+    assert not find_formula(sheet(ink, paper=255, dark=15)).light_ink
+    assert find_formula(sheet(ink, paper=15, dark=250)).light_ink

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from posformer.errors import NoInkError
 from posformer.image.contrast import Contrast, measure_contrast
+from posformer.image.loading import Reload
 from posformer.image.pen import pen_width, thin
 from posformer.image.ruling import erase_ruling
 from posformer.image.sizing import covering_box
@@ -28,6 +29,7 @@ COARSE_PIXELS = 800_000  # at most, for finding the ink
 FINE_HEIGHT = 2.2 * SYMBOL_HEIGHT  # height of symbols at which their shape is decided
 FINE_PIXELS = 6_000_000
 MAX_RESULT_PIXELS = 2_000_000
+MAX_GROWTH = 8  # pixels added on each side of a stroke at once; symbols need at most 3
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class _Ink:
         )
 
 
-def clean(image: NDArray[np.uint8]) -> CleanImage:
+def clean(image: NDArray[np.uint8], reload: Reload | None = None) -> CleanImage:
     """Find the ink of an image and redraw it with the size and pen of the training images.
 
     An image that already looks like those is returned unchanged, except for its margins.
@@ -70,11 +72,17 @@ def clean(image: NDArray[np.uint8]) -> CleanImage:
     Args:
         image: uint8 (height, width) or (height, width, 3) RGB, of any size, dark on light or
             light on dark, under uneven light, on plain, ruled or squared paper.
+        reload: Loads the image at full size if the given one is reduced, see `load_reduced`; used
+            if its symbols are too small.
 
     Raises:
         NoInkError: If the image has no ink.
     """
-    found = _find_ink_finely(image, _find_ink_coarsely(image))
+    coarse = _find_ink_coarsely(image)
+    if reload and coarse.height < FINE_HEIGHT * coarse.scale:
+        image = reload()
+        coarse = _find_ink_coarsely(image)
+    found = _find_ink_finely(image, coarse)
     left, top, width, height = cv2.boundingRect(found.mask)
     part = np.s_[top : top + height, left : left + width]
     if found.matches_training_images:
@@ -211,6 +219,10 @@ def _redraw(shade: np.ndarray, mask: np.ndarray, pen: float, factor: float) -> n
         uint8 (new height, new width), 1 where there is ink.
     """
     missing = (PEN_WIDTH / factor - pen) / 2
+    if missing > MAX_GROWTH:  # a long bar: a wide pen would take the fourth power of its length
+        step = math.ceil(missing / MAX_GROWTH)
+        mask, shade = _shrink_keeping_strokes(mask, step), _shrink_keeping_strokes(shade, step)
+        return _redraw(shade, mask, max(pen_width(mask), 1.0), factor * step)
     if missing < 0 and factor < 1:  # thin before shrinking, where steps are finer
         mask = thin(mask, math.ceil(-missing - 0.2))
         shade = shade * mask
@@ -226,6 +238,13 @@ def _redraw(shade: np.ndarray, mask: np.ndarray, pen: float, factor: float) -> n
     result = (shade > 0.45).astype(np.uint8)
     excess = round((pen_width(result) - PEN_WIDTH) / 2)
     return thin(result, excess) if excess > 0 else result
+
+
+def _shrink_keeping_strokes(ink: np.ndarray, step: int) -> np.ndarray:
+    """Return the maximum of each square of `step` pixels, so that thin strokes stay."""
+    height, width = ink.shape
+    padded = np.pad(ink, ((0, -height % step), (0, -width % step)))
+    return padded.reshape(len(padded) // step, step, -1, step).max(axis=(1, 3))
 
 
 def _ellipse(size: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from posformer.errors import NoInkError
 from posformer.image.cleanup import CleanImage
 from posformer.image.contrast import Contrast
 from posformer.image.lines import split_lines
+from posformer.image.loading import Reload
 from posformer.image.pen import pen_width
 from posformer.image.ruling import erase_ruling
 
@@ -43,11 +44,13 @@ class Formula:
     weights: tuple[float, ...]  # of the color channels, for the grey image with the most contrast
 
 
-def prepare_photo(image: np.ndarray) -> np.ndarray:
+def prepare_photo(image: np.ndarray, reload: Reload | None = None) -> np.ndarray:
     """Bring a photograph into the form of the training images, with grey levels kept.
 
     Args:
         image: uint8 (height, width) or (height, width, 3) RGB, of any size.
+        reload: Loads the photograph at full size if `image` is reduced, see `load_reduced`; used
+            if its symbols are too small.
 
     Returns:
         uint8 (height, width), light ink on black, symbols as tall as in CROHME's images, with a
@@ -59,6 +62,9 @@ def prepare_photo(image: np.ndarray) -> np.ndarray:
     if _is_rendered(image):
         return _frame(image)
     formula = find_formula(image)
+    if reload and formula.symbol_height < 2 * SYMBOL_HEIGHT:
+        image = reload()
+        formula = find_formula(image)
     return _frame(flatten(crop_formula(image, formula), formula.light_ink))
 
 
@@ -86,7 +92,7 @@ def split_photo(prepared: np.ndarray) -> list[np.ndarray]:
 
 def _is_rendered(image: np.ndarray) -> bool:
     """Whether an image is a rendering like those of CROHME already."""
-    if image.ndim != 2 or not np.isin(image, (0, 255)).all():
+    if image.ndim != 2 or cv2.countNonZero(cv2.inRange(image, 1, 254)):
         return False
     ink = (image > 0).astype(np.uint8)
     return bool(2 * ink.sum() < ink.size and 2.4 <= pen_width(ink) <= 3.6)
@@ -142,12 +148,12 @@ def _paper(image: np.ndarray, reach: int) -> np.ndarray:
 
 def _is_ink_light(image: np.ndarray, reach: int) -> bool:
     """Ink is what stands out most from its surroundings, on whichever side."""
-    step = max(1, reach // 5)
+    step = max(1, 2 * reach // 5)  # surroundings twice as wide as the widest strokes
     # The root evens out noise and keeps reflections on a dark sheet from counting most.
     small = np.sqrt(_without_rim(image)[::step, ::step], dtype=np.float32)
     padded = cv2.copyMakeBorder(small, 2, 2, 2, 2, cv2.BORDER_REFLECT)
     difference = small - cv2.medianBlur(padded, 5)[2:-2, 2:-2]
-    return float((difference**3).sum()) > 0
+    return float(np.vdot(difference * difference, difference)) > 0  # the cube, fast
 
 
 def _without_rim(image: np.ndarray) -> np.ndarray:
@@ -195,7 +201,11 @@ def find_formula(image: np.ndarray) -> Formula:
         # A narrow window turns the edge of the sheet into a line, far from what was found before.
         symbols = _inside(more, boxes, height) | (more[:, 2:4].max(axis=1) < 3 * height)
         if symbols.any():
-            boxes, height = more[symbols], _symbol_height(more[symbols], pen)
+            # Of a part that a ruled line runs through, symbols that were found before remain.
+            hidden = [_inside(boxes, part[None], 0.0) for part in more[~symbols]]
+            joined = boxes[np.any(hidden, axis=0)] if hidden else boxes[:0]
+            boxes = np.concatenate([more[symbols], joined[joined[:, 2:4].max(axis=1) < 3 * height]])
+            height = _symbol_height(more[symbols], pen)
     low, high = _bounds(boxes)
     left, top, right, bottom = (np.concatenate([low, high]) / scale).tolist()
     return Formula((left, top, right, bottom), height / scale, light_ink, weights)
@@ -323,14 +333,23 @@ def _is_edge_mass(
     near = ((low < 3) | (high > size - 3)).any(axis=1) & (boxes[kept, 4] >= 12 * pen**2)
     cut = ((low == 0) | (high == size)).any(axis=1)
     rims = (labels[:3], labels[-3:], labels[:, :3].T, labels[:, -3:].T)
+    shares = np.sort([_shares(rim, len(boxes)) for rim in rims], axis=0)
     found = np.zeros(len(kept), bool)
     for place in np.flatnonzero(near):
-        contacts = sorted(float((rim == kept[place]).any(axis=0).mean()) for rim in rims)
+        contacts = shares[:, kept[place]]
         (left, top), (right, bottom) = low[place], high[place]
         part = (labels[top:bottom, left:right] == kept[place]).astype(np.uint8)
         thick = pen_width(part) > pen * (1.3 if contacts[-1] > 0.4 else 2.0)
         found[place] = (cut[place] and thick) or contacts[-2] > 0.4
     return found
+
+
+def _shares(rim: np.ndarray, count: int) -> np.ndarray:
+    """Share of the columns of a rim, int32 (3, width), that each of `count` labels occurs in."""
+    rim = np.sort(rim, axis=0)
+    new = np.ones(rim.shape, bool)
+    new[1:] = rim[1:] != rim[:-1]
+    return np.bincount(rim[new], minlength=count) / rim.shape[1]
 
 
 def _is_fragment(boxes: np.ndarray, height: float, shape: tuple[int, ...]) -> np.ndarray:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
-from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from posformer.image.contrast import Contrast
 from posformer.image.pen import pen_width
 
 MIN_LINE_CONTRAST = 0.15  # relative to the contrast of ink
+MAX_LINES = 100  # per direction; A4 paper with squares of 5 mm has 60
+MAX_LINE_PIXELS = 200_000  # considered per component
 MAX_SLOPE = 0.1  # of a printed line in a photo that is held slightly askew
 
 
@@ -76,12 +77,17 @@ def _find_lines(faint: np.ndarray, allow_families: bool) -> list[_Line]:
         return []
     linked = cv2.dilate(runs, np.ones((3, 2 * length), np.uint8))
     _, labels, boxes, _ = cv2.connectedComponentsWithStats(linked, connectivity=8)
-    lines = []
-    for label in _line_candidates(boxes, faint.shape, allow_families):
+    candidates = _line_candidates(boxes, faint.shape, allow_families)
+    lines: list[_Line] = []
+    if len(candidates) > MAX_LINES:
+        return []  # hatching or noise
+    for label in candidates:
         left, top, box_width, box_height, _ = boxes[label]
         part = np.s_[top : top + box_height, left : left + box_width]
         rows, columns = np.nonzero((labels[part] == label) & (runs[part] > 0))
-        lines += _fit_lines(rows + top, columns + left, faint)
+        lines += _fit_lines(rows + top, columns + left, faint, MAX_LINES + 1 - len(lines))
+        if len(lines) > MAX_LINES:
+            return []
     return _select_printed(lines, faint.shape, allow_families)
 
 
@@ -103,11 +109,13 @@ def _line_candidates(boxes: np.ndarray, shape: tuple[int, ...], allow_families: 
     return np.flatnonzero(long) if allow_families and long.sum() >= 4 else np.zeros(0, int)
 
 
-def _fit_lines(rows: np.ndarray, columns: np.ndarray, faint: np.ndarray) -> list[_Line]:
-    """Fit lines to the pixels of one component; several if strokes connect them."""
+def _fit_lines(rows: np.ndarray, columns: np.ndarray, faint: np.ndarray, limit: int) -> list[_Line]:
+    """Fit up to `limit` lines to the pixels of one component; several if strokes connect them."""
     lines: list[_Line] = []
-    min_columns = len(np.unique(columns)) / 2
-    while len(np.unique(columns)) >= min_columns:
+    step = 1 + len(rows) // MAX_LINE_PIXELS
+    rows, columns = rows[::step], columns[::step]
+    min_columns = np.count_nonzero(np.bincount(columns)) / 2
+    while len(lines) < limit and np.count_nonzero(np.bincount(columns)) >= min_columns:
         line = _fit_line(rows, columns, faint)
         if line is None:
             break
@@ -124,41 +132,74 @@ def _fit_line(rows: np.ndarray, columns: np.ndarray, faint: np.ndarray) -> _Line
     rows, columns = rows[::step], columns[::step]
     degree = 2 if ends[1] - ends[0] > faint.shape[1] / 2 else 1  # paper is rarely quite flat
     straight = _vote_straight_line(rows, columns)
-    # Curled paper needs a wide tolerance at first, strokes along the line a narrow one.
-    curves = [
-        _refine(rows, columns, straight, degree, tolerances)
-        for tolerances in ((4, 2.5, 1.5), (8, 4, 2.5, 1.5))
-    ]
-    best = max(curves, key=lambda curve: (np.abs(rows - curve(columns)) <= 1.5).sum())
-    center = best(np.arange(faint.shape[1]))
+    curve = _refine(rows, columns, straight, degree, (4, 2.5, 1.5))
+    if (found := _count_on(curve, rows, columns)) < 0.9 * len(rows):
+        # Curled paper needs a wide tolerance at first, strokes along the line a narrow one.
+        other = _refine(rows, columns, straight, degree, (8, 4, 2.5, 1.5))
+        if _count_on(other, rows, columns) > found:
+            curve = other
+    center = curve(np.arange(faint.shape[1]))
     if (_count_near(faint, center, ends, 1) > 0).mean() < 0.75:
         return None
     counts = _count_near(faint, center, ends, 4)
     return _Line(center, float(np.median(counts[counts > 0])), *ends)
 
 
+@dataclass(frozen=True)
+class _Curve:
+    """A polynomial; of `numpy.polynomial`, every call takes several times as long."""
+
+    coefficients: np.ndarray  # of powers of (column - middle) / reach, the constant first
+    middle: float = 0.0
+    reach: float = 1.0
+
+    def __call__(self, columns: np.ndarray) -> np.ndarray:
+        x = (columns - self.middle) / self.reach
+        rows = np.full(len(x), self.coefficients[-1])
+        for coefficient in self.coefficients[-2::-1]:
+            rows = rows * x + coefficient
+        return rows
+
+    @classmethod
+    def fit(cls, columns: np.ndarray, rows: np.ndarray, degree: int) -> _Curve:
+        """Fit by least squares, through the normal equations."""
+        first, last = float(columns.min()), float(columns.max())
+        middle, reach = (first + last) / 2, (last - first) / 2 + 1e-9
+        x = (columns - middle) / reach
+        powers = np.stack([x**power for power in range(degree + 1)])
+        normal = powers @ powers.T
+        normal[np.diag_indices(degree + 1)] += 1e-9 * len(x)  # all pixels may be in one column
+        return cls(np.linalg.solve(normal, powers @ rows), middle, reach)
+
+
+def _count_on(curve: _Curve, rows: np.ndarray, columns: np.ndarray) -> int:
+    """Count the pixels on a curve."""
+    return int((np.abs(rows - curve(columns)) <= 1.5).sum())
+
+
 def _refine(
-    rows: np.ndarray, columns: np.ndarray, curve: Polynomial, degree: int, limits: Sequence[float]
-) -> Polynomial:
-    """Refit a polynomial to the pixels near it, with decreasing tolerance."""
+    rows: np.ndarray, columns: np.ndarray, curve: _Curve, degree: int, limits: Sequence[float]
+) -> _Curve:
+    """Refit a curve to the pixels near it, with decreasing tolerance."""
     for tolerance in limits:
         near = np.abs(rows - curve(columns)) <= tolerance
         if near.sum() <= 10:
             break
-        curve = Polynomial.fit(columns[near], rows[near], degree)
+        curve = _Curve.fit(columns[near], rows[near], degree)
     return curve
 
 
-def _vote_straight_line(rows: np.ndarray, columns: np.ndarray) -> Polynomial:
+def _vote_straight_line(rows: np.ndarray, columns: np.ndarray) -> _Curve:
     """Return the straight line through most pixels (Hough transform)."""
-    best, votes = [0.0, 0.0], 0
-    for slope in np.linspace(-MAX_SLOPE, MAX_SLOPE, 41):
-        starts = np.rint(rows - slope * columns).astype(int)
-        lowest = starts.min()
-        counts = np.convolve(np.bincount(starts - lowest), (1, 1, 1), mode="same")
-        if counts.max() > votes:
-            best, votes = [float(lowest + counts.argmax()), float(slope)], counts.max()
-    return Polynomial(best)
+    slopes = np.linspace(-MAX_SLOPE, MAX_SLOPE, 41)
+    starts = np.rint(rows - slopes[:, None] * columns).astype(int)
+    lowest = starts.min()
+    bins = starts.max() - lowest + 3  # with an empty one at each end
+    places = starts - lowest + 1 + bins * np.arange(len(slopes))[:, None]
+    counts = np.bincount(places.ravel(), minlength=bins * len(slopes)).reshape(len(slopes), bins)
+    votes = counts[:, :-2] + counts[:, 1:-1] + counts[:, 2:]
+    slope, start = np.unravel_index(votes.argmax(), votes.shape)
+    return _Curve(np.array([lowest + start, slopes[slope]], float))
 
 
 def _count_near(
