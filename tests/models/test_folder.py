@@ -1,6 +1,7 @@
 """Model folders: round trip, checks, error messages."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.checkpoint import load_model, save_model, take_weights
-from posformer.models.model_folder import open_folder
+from posformer.models.model_folder import CARD, WEIGHTS, open_folder, write_folder
 from posformer.models.posformer import PosFormer
 from tiny import VOCABULARY, tiny_config, tiny_model
 
@@ -85,6 +86,102 @@ def test_a_folder_with_other_files_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="not empty"):
         save_model(tiny_model(), tmp_path)
     assert (tmp_path / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize("config", ["{}", '{"format": 2}', '{"model_type": "bert"}', "no JSON"])
+def test_the_config_of_another_program_does_not_make_a_model(tmp_path: Path, config: str) -> None:
+    (tmp_path / "config.json").write_text(config)
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ModelError, match="not an unchanged model folder"):
+        save_model(tiny_model(), tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "thesis.tex"]
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", ".git", "README.md"])
+def test_a_model_with_further_files_is_not_overwritten(folder: Path, name: str) -> None:
+    (folder / name).write_text("years of work")
+    with pytest.raises(ModelError, match=rf"contains '{re.escape(name)}'"):
+        save_model(tiny_model(1), folder)
+    assert (folder / name).read_text() == "years of work"
+    load_model(folder)
+
+
+def test_an_edited_model_card_is_not_overwritten(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "card.md").write_text("card")
+    model = open_folder(folder)
+    files = {WEIGHTS: folder / WEIGHTS, CARD: tmp_path / "card.md"}
+    for _ in range(2):
+        write_folder(tmp_path / "with card", model.config, model.vocabulary, files, {})
+    (tmp_path / "with card" / "README.md").write_text("years of work")
+    with pytest.raises(ModelError, match="not an unchanged model folder"):
+        save_model(tiny_model(), tmp_path / "with card")
+    assert (tmp_path / "with card" / "README.md").read_text() == "years of work"
+
+
+def test_a_folder_in_the_place_of_a_file_is_not_deleted(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").mkdir()
+    (folder / "model.safetensors" / "thesis.tex").touch()
+    with pytest.raises(ModelError, match=r"contains 'model\.safetensors'"):
+        save_model(tiny_model(), folder)
+    assert (folder / "model.safetensors" / "thesis.tex").exists()
+
+
+def test_a_file_or_a_link_is_not_replaced(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("years of work")
+    (tmp_path / "link").symlink_to(folder)
+    for name in ("file", "link"):
+        with pytest.raises(ModelError, match="exists and is not a folder"):
+            save_model(tiny_model(), tmp_path / name)
+    assert (tmp_path / "file").read_text() == "years of work"
+    load_model(folder)
+
+
+def test_a_model_and_an_empty_folder_are_replaced(folder: Path, tmp_path: Path) -> None:
+    save_model(tiny_model(1), folder, {"trained_on": "something"})
+    assert open_folder(folder).info == {"trained_on": "something"}
+    (tmp_path / "empty").mkdir()
+    save_model(tiny_model(), tmp_path / "empty")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "model"]
+
+
+def test_a_folder_lists_only_files_of_a_model(folder: Path, tmp_path: Path) -> None:
+    """A copy of the folder would otherwise write them anywhere."""
+    config = json.loads((folder / "config.json").read_text())
+    config["files"]["../outside"] = "0" * 64
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=r"lists '\.\./outside'"):
+        open_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("image", "scale", 0),
+        ("image", "scale", float("nan")),
+        ("image", "max_pixels", 0),
+        ("image", "margin", -1),
+        ("encoder", "growth", 0),
+        ("encoder", "layers", [1, -1, 1]),
+        ("decoder", "heads", 0),
+        ("decoder", "dropout", 2.0),
+    ],
+)
+def test_settings_out_of_range_are_named(folder: Path, part: str, name: str, value: object) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config["model"][part][name] = value
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=rf"model: model\.{part}\.{name}: "):
+        open_folder(folder)
+
+
+def test_a_vocabulary_that_does_not_fit_is_named(folder: Path, tmp_path: Path) -> None:
+    model = open_folder(folder)
+    longer = Vocabulary([*VOCABULARY.tokens, "z"])
+    files = {WEIGHTS: folder / WEIGHTS}
+    write_folder(tmp_path / "longer", model.config, longer, files, {})
+    with pytest.raises(ModelError, match="longer: the weights do not fit its settings"):
+        load_model(tmp_path / "longer")
 
 
 def test_init_with_a_larger_vocabulary() -> None:

@@ -65,7 +65,7 @@ class TestBaselines:
 
     def test_posformer_leaves_structure_tokens_out(self) -> None:
         model = tiny_model()
-        left_out = {word for word in VOCABULARY.tokens if not model.entity[VOCABULARY.index(word)]}
+        left_out = {one for one in VOCABULARY.tokens if not model.entity[VOCABULARY.index(one)]}
         assert left_out == {"^", "_", "{", "}"}
 
     def test_bttr_has_no_refinement(self) -> None:

@@ -30,9 +30,14 @@ MODELS: dict[str, Callable[[], RecognitionModel]] = {
     ),
     "comer": lambda: tiny_model(3, with_refinement(RefinementConfig(6, structure=()))),
     "bttr": lambda: tiny_model(4, with_refinement(None)),
+    "ical": lambda: tiny_model(5, replace(tiny_config(), name="ical")),
     "dwap": lambda: tiny_recurrent("dwap"),
     "abm": lambda: tiny_recurrent("abm"),
     "can": lambda: tiny_recurrent("can"),
+    "robust_scanner": lambda: tiny_recurrent("robust_scanner"),
+    "rlfn": lambda: tiny_recurrent("rlfn"),
+    "ding": lambda: tiny_recurrent("dwap", {"heads": 2, "layers": 2}),
+    "san": lambda: tiny_recurrent("san"),
 }
 
 
@@ -173,20 +178,21 @@ def test_coverage_is_the_attention_of_all_but_structure_tokens(model):
     if not isinstance(model, PosFormer) or model.settings.refinement is None:
         pytest.skip("needs attention refinement")
     memory = model.encode(*batch_of(SIZES[:1]))
-    words = ["x", "^", "{", "2", "}", "+"]
-    tokens = torch.tensor([[[VOCABULARY.sos, *VOCABULARY.encode(words)]]])
+    caption = ["x", "^", "{", "2", "}", "+"]
+    tokens = torch.tensor([[[VOCABULARY.sos, *VOCABULARY.encode(caption)]]])
     output = decode(model, tokens, memory)
+    cache = getattr(output.cache, "decoder", output.cache)
     refinement = model.settings.refinement
     left_out = set() if refinement.structure == () else STRUCTURE
     # Step i receives the i-th token and decodes the one after it.
-    decoded, received = words, ["<sos>", *words[:-1]]
+    decoded, received = caption, ["<sos>", *caption[:-1]]
     by_step = decoded if refinement.masked_by == "decoded" else received
-    counted = torch.tensor([float(word not in left_out) for word in by_step])
+    counted = torch.tensor([float(token not in left_out) for token in by_step])
     for layer in (1, 2):
         below, (_, raw_weights, _) = output.attention[layer - 1][0], output.attention[layer]
         maps = torch.cat((below, raw_weights), dim=3)[0, 0, :-1]
         expected = (maps * counted[:, None, None]).sum(0)
-        torch.testing.assert_close(output.cache[layer].coverage.total[0, 0], expected)
+        torch.testing.assert_close(cache[layer].coverage.total[0, 0], expected)
 
 
 def test_directions_differ_only_by_the_first_token(model):
@@ -216,19 +222,31 @@ def test_abm_directions_are_symmetric():
 
 
 @pytest.mark.parametrize("form", ["heads", "shared", "separate"])
-@pytest.mark.parametrize("name", ["posformer", "dwap", "abm", "can"])
+@pytest.mark.parametrize(
+    "name", ["posformer", "dwap", "abm", "can", "robust_scanner", "rlfn", "ssan", "ding"]
+)
 def test_gradient_reaches_every_parameter(name, form):
-    if name == "posformer":
-        config = replace(tiny_config(symbol_map=True), position=form)
+    if name in ("posformer", "ical"):
+        config = replace(tiny_config(symbol_map=True, name=name), position=form)
         model = tiny_model(0, ModelConfig.from_dict(config.to_dict()))
+    elif name == "ding":
+        settings = {"heads": 2, "layers": 2, "symbol_classifier": True}
+        model = tiny_recurrent("dwap", settings, position=form, symbol_map=True)
     else:
         model = tiny_recurrent(name, position=form, symbol_map=True)
     model.train()
     images, padding = batch_of(SIZES)
-    directions = 1 if name in ("dwap", "can") else 2
+    directions = 2 if name in ("posformer", "ical", "abm") else 1
     tokens, targets = random_tokens(3, directions, 6), random_tokens(3, directions, 6, seed=2)
     output = model(images, padding, tokens, torch.rand(3, directions, 6, 5), targets)
-    parts = [output.logits, output.position.levels, output.position.letters, output.symbol_map]
+    parts = [
+        output.logits,
+        output.position.nested_levels,
+        output.position.relative_positions,
+        output.symbol_map,
+    ]
+    if output.distribution is not None:
+        parts.append(torch.stack((output.distribution, -output.distribution), dim=-1))
     loss = sum(part.log_softmax(-1)[..., 0].sum() for part in parts)
     (loss + sum(each.total for each in output.losses.values())).backward()
     untouched = [

@@ -15,10 +15,11 @@ from posformer.models.base import RecognitionModel, TrainingOutput
 from posformer.models.can import Can
 from posformer.models.checkpoint import load_model, save_model, take_weights
 from posformer.models.padding import pad_images
+from posformer.models.recurrent import drop_attention
 from posformer.models.registry import create_model
 from tiny import VOCABULARY, random_images, scrambled, tiny_recurrent
 
-NAMES = ("dwap", "abm", "can")
+NAMES = ("dwap", "abm", "can", "robust_scanner", "rlfn")
 SIZES = [(40, 60), (100, 30), (20, 150)]
 
 
@@ -90,11 +91,11 @@ def test_attention_depends_on_coverage(name: str) -> None:
     model = tiny_recurrent(name)
     memory = encoded(model, SIZES[:1])
     tokens = torch.full((1, 1, 3), 5)
-    ((weights, _, _),) = model.attention_maps(tokens, memory)
+    *_, (weights, _, _) = model.attention_maps(tokens, memory)
     assert weights.shape == (1, 1, 3, 1, 3 * 4)
     for convolution in model.decoder.stack.attention.cover:  # type: ignore[union-attr]
         convolution.weight.zero_()
-    ((without, _, _),) = model.attention_maps(tokens, memory)
+    *_, (without, _, _) = model.attention_maps(tokens, memory)
     assert torch.equal(without[:, :, 0], weights[:, :, 0])
     assert not torch.allclose(without[:, :, 1], weights[:, :, 1])
 
@@ -117,8 +118,8 @@ class TestPositionForest:
         assert model.config.position == PositionConfig(form=form)  # type: ignore[arg-type]
         directions = 2 if name == "abm" else 1
         output = in_training(model, directions, position=True)
-        assert output.position.levels.shape == (2, directions, 5, 5)
-        assert output.position.letters.shape == (2, directions, 5, 6)
+        assert output.position.nested_levels.shape == (2, directions, 5, 5)
+        assert output.position.relative_positions.shape == (2, directions, 5, 6)
 
     def test_it_is_not_saved(self, name: str, tmp_path: Path) -> None:
         model = tiny_recurrent(name, position="separate", symbol_map=True)
@@ -135,7 +136,7 @@ def test_outputs_of_the_ink_losses(name: str) -> None:
     output = in_training(tiny_recurrent(name, symbol_map=True), directions)
     height, width = output.features.padding.shape[1:]
     assert output.symbol_map.shape == (2, height, width, len(VOCABULARY))
-    (attention,) = output.attention
+    *_, attention = output.attention
     assert attention.shape == (2, directions, 5, 1, height * width)
     outside = output.features.padding.flatten(1)[:, None, None, None].expand_as(attention)
     assert outside.any() and not attention[outside].any()
@@ -202,10 +203,10 @@ class TestCan:
         truth = torch.zeros(1, len(VOCABULARY))
         truth[0, VOCABULARY.index("x")], truth[0, VOCABULARY.index("+")] = 2, 1
         exact = truth.expand(2, -1, -1)
-        assert model._losses(torch.empty(0), exact, targets)["counting"].total.item() == 0
+        assert model._losses(None, exact, targets)["counting"].total.item() == 0
         off = exact.clone()
         off[0, 0, VOCABULARY.index("1")] += 3.0  # 2.5 in this branch, 1 in the mean of the two
-        loss = model._losses(torch.empty(0), off, targets)["counting"]
+        loss = model._losses(None, off, targets)["counting"]
         assert loss.total.item() * len(VOCABULARY) == pytest.approx(2.5 + 1.0)
         assert loss.terms.item() == 1
 
@@ -221,9 +222,173 @@ class TestCan:
         assert counts.max() < 2
 
 
-@pytest.mark.parametrize("name", NAMES)
+class TestRobustScanner:
+    def test_the_branch_knows_the_step_and_no_token(self) -> None:
+        model = tiny_recurrent("robust_scanner")
+        memory = encoded(model, SIZES[:1])
+        with torch.inference_mode():
+            (first, _, _), _ = model.attention_maps(some_tokens(1, 1, 4), memory)
+            (second, _, _), _ = model.attention_maps(some_tokens(1, 1, 4).flip(2), memory)
+        assert torch.equal(first, second)
+        assert not torch.allclose(first[:, :, 0], first[:, :, 1])
+
+    def test_the_gate_fuses_both_branches(self) -> None:
+        model = tiny_recurrent("robust_scanner")
+        gate = model.decoder.fusion.gate  # type: ignore[union-attr]
+        with torch.inference_mode():
+            before = log_probs(model)
+            gate.weight.zero_()
+            for bias, is_equal in ((100.0, True), (-100.0, False)):
+                gate.bias.fill_(bias)
+                assert not torch.allclose(log_probs(model), before)
+                # With the branch shut off, only the tokens and the recurrence matter.
+                closed = log_probs(model)
+                kept = model.decoder.branch.values.weight.clone()  # type: ignore[union-attr]
+                model.decoder.branch.values.weight.zero_()  # type: ignore[union-attr]
+                assert torch.allclose(log_probs(model), closed) == is_equal
+                model.decoder.branch.values.weight.copy_(kept)  # type: ignore[union-attr]
+
+
+class TestRlfn:
+    def test_the_language_model_takes_part(self) -> None:
+        model = tiny_recurrent("rlfn")
+        with torch.inference_mode():
+            before = log_probs(model)
+            model.language.head.weight.zero_()  # type: ignore[union-attr]
+            assert torch.equal(log_probs(model), before)  # states are fused, not logits
+            model.language.layers[-1].contract.weight.zero_()  # type: ignore[union-attr]
+            changed = log_probs(model)
+            assert not torch.allclose(changed, before)
+            model.decoder.fusion.gate.weight.zero_()  # type: ignore[union-attr]
+            model.decoder.fusion.gate.bias.fill_(100.0)  # type: ignore[union-attr]
+            shut = log_probs(model)
+            model.language.embed.weight.zero_()  # type: ignore[union-attr]
+            assert torch.equal(log_probs(model), shut)
+
+    def test_it_reads_the_distribution_and_the_token(self) -> None:
+        model = tiny_recurrent("rlfn")
+        memory, tokens = encoded(model, SIZES[:1]), some_tokens(1, 1, 1)
+        with torch.inference_mode():
+            cache = model.initial_cache(memory)
+            assert cache.distribution[0, 0].argmax() == VOCABULARY.sos
+            before = model.step(tokens, memory, cache).log_probs
+            even = torch.full_like(cache.distribution, 1 / len(VOCABULARY))
+            after = model.step(tokens, memory, cache._replace(distribution=even)).log_probs
+        assert not torch.allclose(before, after)
+
+    def test_three_cross_entropies_and_no_gradient_from_language_to_recognizer(self) -> None:
+        model = tiny_recurrent("rlfn")
+        losses = in_training(model, 1).losses
+        assert set(losses) == {"recognizer", "language"}
+        losses["language"].total.backward()
+        assert model.decoder.classify.weight.grad is None  # type: ignore[union-attr]
+        assert model.language.embed.weight.grad.abs().max() > 0  # type: ignore[union-attr]
+
+
+class TestSsan:
+    def test_the_encoder_learns_the_distribution_and_inference_does_without(self) -> None:
+        model = tiny_recurrent("ssan")
+        output = in_training(model, 1)
+        assert output.distribution.shape == output.features.padding.shape
+        output.distribution.sum().backward()
+        assert model.encoder.net.stem.weight.grad.abs().max() > 0  # type: ignore[union-attr]
+        assert parameters(model.for_inference()) == parameters(tiny_recurrent("dwap"))
+        assert in_training(model, 1).distribution is None
+
+
+class TestDropAttention:
+    """Li et al."""
+
+    def test_the_most_attended_cells_are_dropped(self) -> None:
+        weights = torch.tensor([[0.5, 0.3, 0.1, 0.1], [0.0, 0.2, 0.7, 0.1]])
+        dropped = drop_attention(weights, 1.0)
+        assert dropped.tolist() == pytest.approx(
+            [pytest.approx([0, 0, 0.1, 0.1]), pytest.approx([0, 0.2, 0, 0.1])]
+        )
+        assert torch.equal(drop_attention(weights, 0.0), weights)
+        torch.manual_seed(0)
+        many = drop_attention(weights[:1].expand(1000, -1), 0.3)
+        assert 0.25 < (many[:, 0] == 0).float().mean() < 0.35
+
+    def test_only_training_drops(self) -> None:
+        plain, model = (tiny_recurrent("dwap", {"drop_attention": rate}) for rate in (0.0, 1.0))
+        with torch.no_grad():
+            assert torch.equal(in_training(model, 1).logits, in_training(plain, 1).logits)
+            model.encoder.eval(), plain.encoder.eval()
+            model.decoder.train(), plain.decoder.train()
+            trained, expected = in_training(model, 1), in_training(plain, 1)
+        assert torch.equal(trained.attention[0][:, :, 0], expected.attention[0][:, :, 0])
+        assert not torch.allclose(trained.logits[:, :, 0], expected.logits[:, :, 0])
+
+
+class TestStackedHeads:
+    """Ding et al."""
+
+    def test_every_head_has_its_own_attention_and_coverage(self) -> None:
+        model = tiny_recurrent("dwap", {"heads": 4})
+        memory, tokens = encoded(model, SIZES[:1]), some_tokens(1, 1, 3)
+        with torch.inference_mode():
+            output = model.step(tokens, memory, model.initial_cache(memory))
+            ((weights, _, _),) = output.attention
+            assert weights.shape == (1, 1, 3, 4, 12)
+            assert not torch.allclose(weights[..., 0, :], weights[..., 1, :])
+            torch.testing.assert_close(output.cache[0].coverage, weights.sum(2))
+            (cover,) = model.decoder.stack.attention.cover  # type: ignore[union-attr]
+            cover.weight[:4] = 0  # of the first head
+            ((without, _, _),) = model.attention_maps(tokens, memory)
+        assert torch.equal(without[:, :, 0], weights[:, :, 0])  # no coverage yet
+        assert not torch.allclose(without[:, :, 1, 0], weights[:, :, 1, 0])
+
+    def test_upper_layers_read_the_lower_ones(self) -> None:
+        model = tiny_recurrent("dwap", {"layers": 3})
+        memory = encoded(model, SIZES[:1])
+        with torch.inference_mode():
+            assert len(model.attention_maps(some_tokens(1, 1, 2), memory)) == 3
+            before = log_probs(model)
+            for layer in (*model.decoder.stack.upper, model.decoder.stack):  # type: ignore[union-attr]
+                layer.look.weight_ih.zero_()
+                after = log_probs(model)
+                assert not torch.allclose(after, before)
+                before = after
+
+    def test_heads_must_divide_the_widths(self) -> None:
+        with pytest.raises(ConfigError, match="heads does not divide"):
+            tiny_recurrent("dwap", {"heads": 5})
+
+
+class TestSymbolClassifier:
+    """WS-WAP."""
+
+    def test_it_learns_the_set_of_symbols_with_ink(self) -> None:
+        model = tiny_recurrent("dwap", {"symbol_classifier": True})
+        classifier = model.classifier
+        batch, padding = (torch.from_numpy(part) for part in pad_images(random_images(0, SIZES)))
+        features = model.encoder(batch, padding)
+        targets = torch.tensor([[[*VOCABULARY.encode(["x", "^", "{", "x", "}"]), 2]]] * 3)
+        scores = torch.full((3, len(VOCABULARY)), -30.0)
+        scores[:, VOCABULARY.index("x")] = 30.0
+        classifier.forward = lambda features: scores  # type: ignore[method-assign, union-attr]
+        loss = classifier.loss(features, targets)  # type: ignore[union-attr]
+        assert loss.total.item() == pytest.approx(0, abs=1e-6) and loss.terms.item() == 3
+        scores[:, VOCABULARY.index("{")] = 30.0  # no ink: does not count
+        assert classifier.loss(features, targets).total.item() == pytest.approx(0, abs=1e-6)  # type: ignore[union-attr]
+        scores[0, VOCABULARY.index("x")] = -30.0
+        assert classifier.loss(features, targets).total.item() > 1  # type: ignore[union-attr]
+
+    def test_the_encoder_learns_from_it_and_inference_does_without(self) -> None:
+        assert not in_training(tiny_recurrent("dwap"), 1).losses
+        model = tiny_recurrent("dwap", {"symbol_classifier": True})
+        in_training(model, 1).losses["symbols"].total.backward()
+        assert model.encoder.net.stem.weight.grad.abs().max() > 0  # type: ignore[union-attr]
+        assert parameters(model.for_inference()) == parameters(tiny_recurrent("dwap"))
+
+
+@pytest.mark.parametrize("name", [*NAMES, "ws_wap"])
 def test_init_with_a_larger_vocabulary(name: str) -> None:
-    old = tiny_recurrent(name)
+    if name == "ws_wap":
+        old = tiny_recurrent("dwap", {"symbol_classifier": True})
+    else:
+        old = tiny_recurrent(name)
     new = scrambled(create_model(old.config, VOCABULARY.extended(["D"])))
     assert take_weights(new, old) == []
     wide = {key: axis for key, axis in new.vocabulary_axes.items() if key in new.state_dict()}

@@ -13,6 +13,8 @@ from posformer.models.checkpoint import load_model, save_model
 from posformer.models.dwap import Dwap
 from posformer.models.posformer import PosFormer
 from posformer.models.registry import MODELS, create_model, model_class
+from posformer.models.san_targets import SanTargets
+from posformer.models.target_coding import open_target_coding
 from tiny import VOCABULARY
 
 OTHERS = """
@@ -36,7 +38,9 @@ def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_models_of_the_package_have_names() -> None:
     found = {name: model_class(name) for name in MODELS}
-    assert found == {"posformer": PosFormer, "dwap": Dwap, "abm": Abm, "can": Can}
+    known = {"posformer": PosFormer, "dwap": Dwap, "abm": Abm, "can": Can}
+    assert found | known == found
+    assert len(set(found.values())) == len(found)
 
 
 def test_a_model_of_another_package_extends_one_of_ours(others: None, tmp_path: Path) -> None:
@@ -47,7 +51,7 @@ def test_a_model_of_another_package_extends_one_of_ours(others: None, tmp_path: 
     assert isinstance(model, Dwap) and type(model) is not Dwap
     assert model.settings.width == 12 and model.settings.coverage == (3,)
     save_model(model, tmp_path / "model")
-    again = load_model(tmp_path / "model")
+    again = load_model(tmp_path / "model", allow_code="others:Thin")
     assert type(again) is type(model) and again.config == model.config
 
 
@@ -74,8 +78,8 @@ def test_the_decoder_config_depends_on_the_model() -> None:
     assert isinstance(ModelConfig.from_dict({}).decoder, DecoderConfig)
     own = ModelConfig.from_dict({"name": "a:B", "decoder": {"settings": {"depth": 2}}})
     assert own.decoder == OwnDecoderConfig("forward", {"depth": 2})
-    with pytest.raises(ConfigError, match=r"DecoderConfig.*heads"):
-        ModelConfig.from_dict({"name": "dwap", "decoder": {"heads": 8}})
+    with pytest.raises(ConfigError, match=r"DecoderConfig.*feedforward"):
+        ModelConfig.from_dict({"name": "dwap", "decoder": {"feedforward": 8}})
     with pytest.raises(ConfigError, match="unknown model 'dwab'; available: posformer, dwap"):
         ModelConfig.from_dict({"name": "dwab"})
 
@@ -91,3 +95,13 @@ def test_only_posformer_has_a_position_forest_by_default() -> None:
 def test_a_wrong_decoder_config_is_an_error() -> None:
     with pytest.raises(ConfigError, match="dwap needs a RecurrentDecoderConfig"):
         create_model(ModelConfig(name="dwap"), VOCABULARY)
+
+
+def test_a_model_of_another_package_names_its_targets() -> None:
+    path = "posformer.models.san_targets:SanTargets"
+    values = {"name": "others:Thin", "decoder": {"targets": path}}
+    coding = open_target_coding(ModelConfig.from_dict(values), VOCABULARY)
+    assert isinstance(coding, SanTargets)
+    values["decoder"] = {"targets": "posformer.models.san_targets:Nothing"}
+    with pytest.raises(ConfigError, match=r"decoder.targets: cannot import"):
+        open_target_coding(ModelConfig.from_dict(values), VOCABULARY)

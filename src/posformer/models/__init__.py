@@ -4,27 +4,41 @@ This package imports only the configs. The networks need PyTorch; import them fr
 """
 
 from posformer.models.model_config import (
+    BpdDecoderConfig,
     CountingDecoderConfig,
     DecoderConfig,
+    DistributionDecoderConfig,
     EncoderConfig,
+    FusionDecoderConfig,
     ImageConfig,
+    LanguageModelConfig,
+    LineDecoderConfig,
     ModelConfig,
     MutualDecoderConfig,
     OwnDecoderConfig,
     PositionConfig,
     RecurrentDecoderConfig,
     RefinementConfig,
+    SanDecoderConfig,
+    TsdnetDecoderConfig,
 )
 
 __all__ = [
+    "BpdDecoderConfig",
     "CountingDecoderConfig",
     "DecoderConfig",
+    "DistributionDecoderConfig",
     "EncoderConfig",
+    "FusionDecoderConfig",
     "ImageConfig",
+    "LanguageModelConfig",
+    "LineDecoderConfig",
     "ModelConfig",
     "MutualDecoderConfig",
     "OwnDecoderConfig",
     "PositionConfig",
     "RecurrentDecoderConfig",
     "RefinementConfig",
+    "SanDecoderConfig",
+    "TsdnetDecoderConfig",
 ]

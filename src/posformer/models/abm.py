@@ -13,10 +13,10 @@ from torch import Tensor
 from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
 from posformer.models.base import SummedLoss
-from posformer.models.dwap import Decoded, Dwap, Losses
+from posformer.models.dwap import Dwap, Losses
 from posformer.models.encoder import Features
 from posformer.models.model_config import ModelConfig, MutualDecoderConfig, RecurrentDecoderConfig
-from posformer.models.recurrent import RecurrentDecoder
+from posformer.models.recurrent import Decoded, RecurrentDecoder
 
 
 class Abm(Dwap):
@@ -46,19 +46,24 @@ class Abm(Dwap):
                 raise ConfigError("abm: training needs both directions (batch.directions: both)")
             return super()._decode(input_ids, features, counts)
         assert self.backward_decoder is not None, "only training decodes from right to left"
-        parts = []
-        for direction, decoder in enumerate((self.decoder, self.backward_decoder)):
-            memory = decoder.stack.prepare_memory(features)
-            logits, output = decoder(input_ids[:, direction : direction + 1], memory)
-            parts.append((logits, output.states, output.attention))
-        logits, states, attention = (torch.cat(pair, 1) for pair in zip(*parts, strict=True))
-        return logits, states, attention
+        both = (self.decoder, self.backward_decoder)
+        forward, backward = (
+            decoder(input_ids[:, direction : direction + 1], decoder.prepare_memory(features))
+            for direction, decoder in enumerate(both)
+        )
+        attention = zip(forward.attention, backward.attention, strict=True)
+        return Decoded(
+            torch.cat((forward.logits, backward.logits), 1),
+            torch.cat((forward.states, backward.states), 1),
+            [torch.cat(pair, 1) for pair in attention],
+            None,
+        )
 
-    def _losses(self, logits: Tensor, counts: Tensor | None, target_ids: Tensor) -> Losses:
-        if logits.shape[1] == 1:
+    def _losses(self, decoded: Decoded, counts: Tensor | None, target_ids: Tensor) -> Losses:
+        if decoded.logits.shape[1] == 1:
             return {}
         temperature = cast(MutualDecoderConfig, self.settings).temperature
-        return {"mutual": mutual_loss(logits, target_ids, temperature)}
+        return {"mutual": mutual_loss(decoded.logits, target_ids, temperature)}
 
 
 def mutual_loss(logits: Tensor, target_ids: Tensor, temperature: float) -> SummedLoss:

@@ -22,6 +22,12 @@ class Coverage(NamedTuple):
     pending: Tensor  # same shape: attention of the last step, counted once its token is known
 
 
+class TreeCoverage(NamedTuple):
+    """Attention of all steps of a tree, of which every branch has its own coverage."""
+
+    maps: Tensor  # float (batch, beams, past, 2·heads, cells), 0 for steps that do not count
+
+
 class MaskedBatchNorm(nn.BatchNorm2d):
     """Batch norm over feature maps that leaves padding out of the statistics."""
 
@@ -100,8 +106,13 @@ class AttentionRefinement(nn.Module):
         self.norm = MaskedBatchNorm(heads)
 
     def forward(
-        self, maps: Tensor, coverage_mask: Tensor, coverage: Coverage | None, padding: Tensor
-    ) -> tuple[Tensor, Coverage]:
+        self,
+        maps: Tensor,
+        coverage_mask: Tensor,
+        coverage: Coverage | TreeCoverage | None,
+        padding: Tensor,
+        ancestors: Tensor | None = None,
+    ) -> tuple[Tensor, Coverage | TreeCoverage]:
         """Return the term to subtract, float (batch, beams, steps, heads, cells), and the coverage.
 
         Args:
@@ -110,8 +121,18 @@ class AttentionRefinement(nn.Module):
             coverage_mask: float (batch, beams, steps), 0 where the input is a structure token.
             coverage: coverage before these steps; None at the start of a sequence.
             padding: bool (batch, height, width) of the feature map.
+            ancestors: float (batch, beams, steps, earlier and new steps), 1 for the steps that
+                count as coverage of a step; None: all earlier ones.
         """
-        total, coverage = self.correction(maps, coverage_mask, coverage)
+        if ancestors is None:
+            assert not isinstance(coverage, TreeCoverage)
+            total, coverage = self.correction(maps, coverage_mask, coverage)
+        else:
+            assert not isinstance(coverage, Coverage)
+            counted = maps * coverage_mask[..., None, None]
+            known = counted if coverage is None else torch.cat((coverage.maps, counted), 2)
+            total = (ancestors @ known.flatten(3)).unflatten(-1, maps.shape[3:])
+            coverage = TreeCoverage(known)
         hidden = total.flatten(0, 2).unflatten(-1, padding.shape[1:])
         hidden = self.project(F.relu(self.look(hidden), inplace=True))
         inside = None
@@ -119,5 +140,5 @@ class AttentionRefinement(nn.Module):
             steps = maps.shape[1] * maps.shape[2]
             inside = (~padding).to(maps.dtype).repeat_interleave(steps, dim=0)[:, None]
             hidden = hidden * inside
-        term = self.norm(hidden, inside)
+        term = self.norm(hidden.float(), inside)
         return term.flatten(2).unflatten(0, maps.shape[:3]), coverage

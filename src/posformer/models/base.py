@@ -5,10 +5,11 @@ images and the cache of earlier steps are pytrees of tensors that only the model
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posformer.latex import Vocabulary
@@ -18,6 +19,8 @@ from posformer.models.position_head import PositionLogits
 from posformer.models.pytree import Pytree
 
 _Model = TypeVar("_Model", bound="RecognitionModel")
+
+_IGNORED = -100
 
 # `weights`, `raw_weights` and `refinement` of one decoder layer, as in
 # `posformer.runtime.attention_map.AttentionMap`: float (batch, beams, steps, heads, cells).
@@ -34,6 +37,19 @@ class SummedLoss(NamedTuple):
     terms: Tensor  # float (), number of summed terms
 
 
+def cross_entropy(logits: Tensor, target_ids: Tensor) -> SummedLoss:
+    """Return the cross-entropy of logits (…, classes), for models with further predictions.
+
+    Args:
+        logits: float (…, classes).
+        target_ids: int64 (…), negative where there is none.
+    """
+    counts = target_ids >= 0
+    targets = torch.where(counts, target_ids, _IGNORED).flatten()
+    total = F.cross_entropy(logits.flatten(0, -2), targets, ignore_index=_IGNORED, reduction="sum")
+    return SummedLoss(total, counts.sum().float())
+
+
 class TrainingOutput(NamedTuple):
     """Inputs of the training losses."""
 
@@ -43,6 +59,7 @@ class TrainingOutput(NamedTuple):
     attention: list[Tensor]  # per layer: float (batch, directions, steps, heads, cells)
     features: Features
     losses: Mapping[str, SummedLoss] = {}  # losses of the model itself, by name
+    distribution: Tensor | None = None  # float (batch, height, width): logits of "a symbol is here"
 
 
 class StepOutput(NamedTuple):
@@ -67,6 +84,9 @@ class RecognitionModel(nn.Module, ABC):
     # Whether `step` handles any number of steps without a Python loop over them. The ONNX decoder
     # of other models takes one step per call.
     parallel_steps: ClassVar[bool] = False
+    # Why the model cannot be exported to ONNX; empty if it can.
+    pytorch_only: ClassVar[str] = ""
+    scores_trees: ClassVar[bool] = False  # whether `tree_scores` is implemented
 
     encoder: nn.Module
 
@@ -152,6 +172,17 @@ class RecognitionModel(nn.Module, ABC):
         """
         cache = self.initial_cache(memory, input_ids.shape[1])
         return self.step(input_ids, memory, cache).attention
+
+    def tree_scores(
+        self, hypotheses: Sequence[Sequence[tuple[int, ...]]], memory: Pytree
+    ) -> list[list[float]]:
+        """Return how well the tree of each finished hypothesis fits the image; higher is better.
+
+        Args:
+            hypotheses: for each image its finished hypotheses, in reading order.
+            memory: from `encode` or `prepare_memory`.
+        """
+        raise NotImplementedError
 
     @torch.no_grad()
     def for_inference(self: _Model) -> _Model:

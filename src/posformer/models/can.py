@@ -11,14 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from posformer.latex import Vocabulary, is_structure
+from posformer.latex import Vocabulary
 from posformer.models.base import SummedLoss
 from posformer.models.dwap import Dwap, Losses
 from posformer.models.encoder import Features
 from posformer.models.model_config import CountingDecoderConfig, ModelConfig, RecurrentDecoderConfig
-from posformer.models.recurrent import mean_inside
-
-_RARE = -5.0  # initial score of a symbol in a cell: most cells do not show it
+from posformer.models.recurrent import Decoded, mean_inside
+from posformer.models.symbol_classifier import RARE, tokens_with_ink
 
 
 class ChannelAttention(nn.Module):
@@ -49,7 +48,7 @@ class CountingBranch(nn.Module):
         self.channels = ChannelAttention(channels, config.counting_reduction)
         self.predict = nn.Conv2d(channels, vocab_size, 1)
         # Otherwise the sum over all cells would start with dozens of every symbol.
-        nn.init.constant_(cast(Tensor, self.predict.bias), _RARE)
+        nn.init.constant_(cast(Tensor, self.predict.bias), RARE)
 
     def forward(self, maps: Tensor, padding: Tensor) -> Tensor:
         """Return counts (batch, vocab_size) of maps (batch, channels, height, width)."""
@@ -86,7 +85,7 @@ class Can(Dwap):
         super().__init__(config, vocabulary)
         settings = cast(CountingDecoderConfig, self.settings)
         self.counting = Counting(settings, self.encoder.width, len(vocabulary))
-        self.register_buffer("visible", _visible(vocabulary), persistent=False)
+        self.register_buffer("visible", tokens_with_ink(vocabulary), persistent=False)
 
     @property
     def vocabulary_axes(self) -> Mapping[str, int]:
@@ -102,7 +101,7 @@ class Can(Dwap):
     def _counts(self, features: Features) -> Tensor:
         return self.counting(features)
 
-    def _losses(self, logits: Tensor, counts: Tensor | None, target_ids: Tensor) -> Losses:
+    def _losses(self, decoded: Decoded, counts: Tensor | None, target_ids: Tensor) -> Losses:
         """Return the smooth L1 loss of every branch and of their mean, averaged over tokens."""
         assert counts is not None
         truth = torch.zeros_like(counts[0])
@@ -112,9 +111,3 @@ class Can(Dwap):
         losses = F.smooth_l1_loss(predicted, truth.expand_as(predicted), reduction="sum")
         batch = torch.tensor(float(len(truth)), device=truth.device)
         return {"counting": SummedLoss(losses / truth.shape[1], batch)}
-
-
-def _visible(vocabulary: Vocabulary) -> Tensor:
-    """Return true for tokens with ink, bool (vocab_size)."""
-    inked = [not is_structure(token) for token in vocabulary.tokens]
-    return torch.tensor([False] * (len(vocabulary) - len(inked)) + inked)

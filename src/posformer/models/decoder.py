@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from posformer.models.attention_refinement import AttentionRefinement, Coverage
+from posformer.models.attention_refinement import AttentionRefinement, Coverage, TreeCoverage
 from posformer.models.base import LayerAttention
 from posformer.models.encoder import Features
 from posformer.models.model_config import DecoderConfig
@@ -32,7 +32,7 @@ class LayerCache(NamedTuple):
 
     keys: Tensor  # float (batch, beams, heads, steps, head width)
     values: Tensor
-    coverage: Coverage | None  # None in layers without refinement
+    coverage: Coverage | TreeCoverage | None  # None in layers without refinement
 
 
 class DecoderOutput(NamedTuple):
@@ -43,6 +43,18 @@ class DecoderOutput(NamedTuple):
     cache: list[LayerCache]
 
 
+class StepLayout(NamedTuple):
+    """Where steps belong that are not one sequence from left to right; see `models.last`."""
+
+    positions: Tensor  # float (batch, beams, steps, width), positional encoding
+    hidden: Tensor  # bool (batch, beams, steps, earlier and new steps): steps that are not attended
+    # Added to the scores of the self-attention: float (batch, beams, heads, steps, all steps)
+    bias: Tensor | None = None
+    # The steps whose attention a step counts as coverage, 1 or 0: float (batch, beams, steps, all
+    # steps); None: all earlier steps
+    ancestors: Tensor | None = None
+
+
 class _SelfAttention(nn.Module):
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -51,7 +63,11 @@ class _SelfAttention(nn.Module):
         self.out = nn.Linear(config.width, config.width)
 
     def forward(
-        self, states: Tensor, shape: torch.Size, cache: LayerCache | None
+        self,
+        states: Tensor,
+        shape: torch.Size,
+        cache: LayerCache | None,
+        layout: StepLayout | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return new states and the keys and values of all steps so far.
 
@@ -59,19 +75,54 @@ class _SelfAttention(nn.Module):
             states: float (batch · beams · steps, width).
             shape: batch, beams, steps.
             cache: of the steps before; None at the start.
+            layout: which steps are attended; None: all but those that follow.
         """
         parts = self.query_key_value(states).chunk(3, dim=1)
         query, key, value = (part.view(*shape, self.heads, -1).transpose(2, 3) for part in parts)
         if cache is not None:
             key = torch.cat((cache.keys, key), dim=3)
             value = torch.cat((cache.values, value), dim=3)
-        steps, total = shape[2], key.shape[3]
-        places = torch.arange(total, device=states.device)
-        future = places > places[total - steps :, None]
         scores = query * query.shape[-1] ** -0.5 @ key.transpose(3, 4)
-        weights = scores.masked_fill(future, float("-inf")).softmax(-1)
+        if layout is None:
+            steps, total = shape[2], key.shape[3]
+            positions = torch.arange(total, device=states.device)
+            hidden = positions > positions[total - steps :, None]
+        else:
+            hidden = layout.hidden[:, :, None]
+            scores = scores if layout.bias is None else scores + layout.bias
+        weights = scores.masked_fill(hidden, float("-inf")).softmax(-1)
         mixed = self.dropout(weights) @ value
         return self.out(mixed.transpose(2, 3).reshape(states.shape)), key, value
+
+
+class CausalLayer(nn.Module):
+    """Post-norm Transformer layer over a sequence alone: self-attention and feed-forward part."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.self_attention = _SelfAttention(config)
+        self.expand = nn.Linear(config.width, config.feedforward)
+        self.contract = nn.Linear(config.feedforward, config.width)
+        self.self_norm = nn.LayerNorm(config.width)
+        self.final_norm = nn.LayerNorm(config.width)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def initial_cache(self, like: Tensor, beams: int) -> LayerCache:
+        """Return the cache before the first token, for tensors like one with an axis batch."""
+        heads, width = self.self_attention.heads, self.expand.in_features
+        shape = len(like), beams, heads, 0, width // heads
+        # Two tensors: the ONNX exporter cannot merge equal outputs that are used twice.
+        return LayerCache(like.new_zeros(shape), like.new_zeros(shape), None)
+
+    def forward(self, states: Tensor, cache: LayerCache | None = None) -> tuple[Tensor, LayerCache]:
+        """Return new states (batch, beams, steps, width) and the cache."""
+        shape = states.shape[:3]
+        flat = states.flatten(0, 2)
+        mixed, keys, values = self.self_attention(flat, shape, cache)
+        flat = self.self_norm(flat + self.dropout(mixed))
+        hidden = self.dropout(F.relu(self.expand(flat), inplace=True))
+        flat = self.final_norm(flat + self.dropout(self.contract(hidden)))
+        return flat.unflatten(0, shape), LayerCache(keys, values, None)
 
 
 class _ImageAttention(nn.Module):
@@ -164,6 +215,7 @@ class DecoderStack(nn.Module):
         coverage_mask: Tensor,
         memory: ImageMemory,
         cache: list[LayerCache] | None = None,
+        layout: StepLayout | None = None,
     ) -> DecoderOutput:
         """Return the states of new steps.
 
@@ -172,25 +224,33 @@ class DecoderStack(nn.Module):
             coverage_mask: float (batch, beams, steps), 0 where the input is a structure token.
             memory: of the images.
             cache: of earlier steps; None at the start.
+            layout: of the new steps; None: one sequence.
         """
         shape, width = embedded.shape[:3], embedded.shape[3]
         start = cache[0].keys.shape[3] if cache else 0
-        states = self.norm(embedded + token_positions(start, shape[2], width, embedded))
-        states = states.flatten(0, 2)
+        positions = token_positions(start, shape[2], width, embedded)
+        if layout is not None:
+            positions = layout.positions
+        states = self.norm(embedded + positions).flatten(0, 2)
         attention: list[LayerAttention] = []
         new_cache: list[LayerCache] = []
         for number, layer in enumerate(self._layers()):
             layer_cache = cache[number] if cache else None
-            mixed, keys, values = layer.self_attention(states, shape, layer_cache)
+            mixed, keys, values = layer.self_attention(states, shape, layer_cache, layout)
             states = layer.self_norm(states + layer.dropout(mixed))
             cross = layer.image_attention
             scores = cross.scores(states, shape, memory.keys[number], memory.padding)
+            # In mixed precision, attention is summed to coverage: 8 bits would not do.
+            scores = scores.float()
             weights = raw = scores.softmax(-1)
             coverage, term = None, None
             if self.refinement is not None and number > 0:
                 maps = torch.cat((attention[-1][0], raw), dim=3)
                 coverage = layer_cache.coverage if layer_cache else None
-                term, coverage = self.refinement(maps, coverage_mask, coverage, memory.padding)
+                ancestors = layout.ancestors if layout is not None else None
+                term, coverage = self.refinement(
+                    maps, coverage_mask, coverage, memory.padding, ancestors
+                )
                 weights = (scores - term).softmax(-1)
             attention.append((weights, raw, term))
             new_cache.append(LayerCache(keys, values, coverage))
@@ -215,9 +275,10 @@ class Decoder(nn.Module):
         coverage_mask: Tensor,
         memory: ImageMemory,
         cache: list[LayerCache] | None = None,
+        layout: StepLayout | None = None,
     ) -> tuple[Tensor, DecoderOutput]:
         """Return logits float (batch, beams, steps, vocab_size) and the output of the layers."""
         embedded = self.embed_norm(self.embed(input_ids))
-        output = self.stack(embedded, coverage_mask, memory, cache)
+        output = self.stack(embedded, coverage_mask, memory, cache, layout)
         logits = self.head(output.states.flatten(0, 2))
         return logits.unflatten(0, input_ids.shape), output

@@ -17,7 +17,7 @@ class Features(NamedTuple):
     padding: Tensor  # bool (batch, height, width), true outside the image
 
 
-class _Bottleneck(nn.Module):
+class Bottleneck(nn.Module):
     """A 1×1 and a 3×3 convolution; the result is concatenated to the input."""
 
     def __init__(self, channels: int, growth: int, dropout: float) -> None:
@@ -29,6 +29,7 @@ class _Bottleneck(nn.Module):
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
     def forward(self, maps: Tensor, inside: Tensor | None) -> Tensor:
+        """Return the maps with new channels; `inside` is 0 on padding, None: not masked."""
         new = self.dropout(F.relu(self.squeeze_norm(self.squeeze(maps)), inplace=True))
         if inside is not None:
             new = new * inside  # so that padding does not leak into the image
@@ -36,7 +37,7 @@ class _Bottleneck(nn.Module):
         return torch.cat((maps, new), dim=1)
 
 
-class _Transition(nn.Module):
+class Transition(nn.Module):
     """Halves the channels, then the height and the width."""
 
     def __init__(self, channels: int, dropout: float) -> None:
@@ -46,6 +47,7 @@ class _Transition(nn.Module):
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
     def forward(self, maps: Tensor, ceil_mode: bool) -> Tensor:
+        """Return maps of half the size; `ceil_mode` rounds odd sides up."""
         maps = self.dropout(F.relu(self.norm(self.squeeze(maps)), inplace=True))
         return F.avg_pool2d(maps, 2, ceil_mode=ceil_mode)
 
@@ -66,11 +68,11 @@ class DenseNet(nn.Module):
         for number, layers in enumerate(config.layers):
             block = nn.ModuleList()
             for _ in range(layers):
-                block.append(_Bottleneck(channels, config.growth, config.dropout))
+                block.append(Bottleneck(channels, config.growth, config.dropout))
                 channels += config.growth
             self.blocks.append(block)
             if number < len(config.layers) - 1:
-                self.transitions.append(_Transition(channels, config.dropout))
+                self.transitions.append(Transition(channels, config.dropout))
                 channels //= 2
         self.final_norm = nn.BatchNorm2d(channels)
         self.channels = channels

@@ -7,22 +7,39 @@ from typing import Any, ClassVar, Literal, TypeVar
 import dacite
 
 from posformer.errors import ConfigError
+from posformer.image.preparation import Preprocessing
 from posformer.latex import is_structure
 from posformer.models.legacy import current_settings
 
 STRIDE = 16  # pixels per cell of the feature map, in both directions
+LINE_BREAK = "\\\\"  # the token between lines
 
 Directions = Literal["both", "forward"]  # left to right only, or right to left as well
 _Kind = TypeVar("_Kind")
 
+_MAX_SIZE = 65_536  # of anything that the weights grow with
+
+
+def _check(name: str, value: float, low: float = 1, high: float = _MAX_SIZE) -> None:
+    """Raise an error for a value out of range; a model folder may come from anywhere."""
+    if not low <= value <= high:
+        raise ConfigError(f"model.{name}: {value} is not between {low} and {high}")
+
 
 @dataclass(frozen=True)
 class ImageConfig:
-    """Size of the input images."""
+    """Size and preparation of the input images."""
 
     scale: float = 1.0  # relative to the images of CROHME
     margin: int | None = None  # pixels around the ink before scaling; None keeps the whole image
     max_pixels: int = 320_000  # larger images are shrunk
+    preprocessing: Preprocessing = "binary"  # of photographs and scans, as in training
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        _check("image.scale", self.scale, 0.01, 100)
+        _check("image.margin", self.margin or 0, 0, 10_000)
+        _check("image.max_pixels", self.max_pixels, STRIDE**2, 10**9)
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,13 @@ class EncoderConfig:
     layers: tuple[int, ...] = (16, 16, 16)  # bottlenecks in each dense block
     dropout: float = 0.2  # after each convolution
     mask_padding: bool = True  # set padding to zero before every 3×3 convolution
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        _check("encoder.growth", self.growth)
+        for number in self.layers:
+            _check("encoder.layers", number)
+        _check("encoder.dropout", self.dropout, 0, 1)
 
 
 @dataclass(frozen=True)
@@ -65,6 +89,15 @@ class DecoderConfig:
     directions: Directions = "both"
     refinement: RefinementConfig | None = field(default_factory=RefinementConfig)  # None is BTTR
 
+    targets: ClassVar[str | None] = None  # class of the target coding; None: tokens of captions
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        for name in ("width", "heads", "layers", "feedforward"):
+            _check(f"decoder.{name}", getattr(self, name))
+        for name in ("dropout", "attention_dropout"):
+            _check(f"decoder.{name}", getattr(self, name), 0, 1)
+
     @property
     def trained_directions(self) -> Directions:
         """Directions of a training batch."""
@@ -76,23 +109,45 @@ class DecoderConfig:
 
 
 @dataclass(frozen=True)
+class LineDecoderConfig(DecoderConfig):
+    """LAST: such a decoder that decodes all lines of an expression at once."""
+
+    refinement: RefinementConfig | None = None
+    lines: int = 16  # longest expression; further lines share the embedding of the last
+
+
+@dataclass(frozen=True)
 class RecurrentDecoderConfig:
     """DWAP: two GRU cells around an attention with coverage."""
 
     width: int = 256  # of the states
     embedding: int = 256  # width of an embedded token
     attention: int = 512  # width of the additive attention
+    heads: int = 1  # of the attention, each with its own coverage
+    layers: int = 1  # of GRU cells and attention, stacked
     coverage: tuple[int, ...] = (11,)  # kernel sizes of the convolutions over the coverage
     positions: bool = False  # add cell positions to the keys
     dropout: float = 0.2  # before the linear layer over the vocabulary
+    drop_attention: float = 0.0  # probability of dropping the most attended cells in training
+    symbol_classifier: bool = False  # predict the set of symbols of the image in training
     directions: Literal["forward"] = "forward"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        for name in ("width", "embedding", "attention"):
+            _check(f"decoder.{name}", getattr(self, name))
+        for size in self.coverage:
+            _check("decoder.coverage", size)
+        _check("decoder.dropout", self.dropout, 0, 1)
 
     trained_directions: ClassVar[Directions] = "forward"  # directions of a training batch
     refinement: ClassVar[None] = None  # the attention reads the coverage itself
+    targets: ClassVar[str | None] = None  # class of the target coding; None: tokens of captions
 
     def describe(self) -> str:
         """Return a short description."""
-        return f"GRU, width {self.width}"
+        layers = f", {self.layers} layers" if self.layers > 1 else ""
+        return f"GRU, width {self.width}{layers}"
 
 
 @dataclass(frozen=True)
@@ -117,11 +172,69 @@ class CountingDecoderConfig(RecurrentDecoderConfig):
 
 
 @dataclass(frozen=True)
+class DistributionDecoderConfig(RecurrentDecoderConfig):
+    """SSAN: such a decoder on an encoder that learns where the symbols are."""
+
+    distribution_hidden: int = 256  # width inside the head of the distribution map
+
+
+@dataclass(frozen=True)
+class LanguageModelConfig:
+    """Language model: a causal Transformer over tokens."""
+
+    width: int = 256
+    heads: int = 8
+    layers: int = 3
+    feedforward: int = 1024
+    dropout: float = 0.1
+
+
+@dataclass(frozen=True)
+class FusionDecoderConfig(RecurrentDecoderConfig):
+    """RLFN: such a decoder, fused with a language model."""
+
+    language: LanguageModelConfig = field(default_factory=LanguageModelConfig)
+
+
+@dataclass(frozen=True)
+class SanDecoderConfig(RecurrentDecoderConfig):
+    """SAN: such a decoder over the symbol layout tree."""
+
+    targets: ClassVar[str | None] = "posformer.models.san_targets:SanTargets"
+
+
+@dataclass(frozen=True)
+class TsdnetDecoderConfig(DecoderConfig):
+    """TSDNet: two Transformer decoders over the nodes of the symbol layout tree."""
+
+    layers: int = 3  # of each decoder
+    directions: Directions = "forward"
+    refinement: RefinementConfig | None = None
+    hops: int = 2  # self-attention sees nodes up to this distance in the tree
+
+    targets: ClassVar[str | None] = "posformer.models.tsdnet_targets:TsdnetTargets"
+
+
+@dataclass(frozen=True)
+class BpdDecoderConfig(DecoderConfig):
+    """BPD: a Transformer decoder of the branches of the symbol layout tree, in parallel."""
+
+    directions: Directions = "forward"
+    # None is BPD without coverage.
+    refinement: RefinementConfig | None = field(
+        default_factory=lambda: RefinementConfig(structure=())
+    )
+
+    targets: ClassVar[str | None] = "posformer.models.bpd_targets:BpdTargets"
+
+
+@dataclass(frozen=True)
 class OwnDecoderConfig:
     """Settings of a model outside the package."""
 
     directions: Directions = "forward"
     settings: dict[str, Any] = field(default_factory=dict)  # read by the model
+    targets: str | None = None  # target coding as `package.module:Class`; None: captions
 
     refinement: ClassVar[None] = None  # not known
 
@@ -146,7 +259,7 @@ class PositionConfig:
     form: Literal["separate", "shared", "heads"] = "shared"
     coding: Literal["paper", "authors"] = "paper"  # spelling of identifiers
     levels: int = 5  # distinct nested levels; deeper ones count as the last
-    length: int = 5  # letters of an input identifier
+    length: int = 5  # positions in an input identifier
     hidden: int = 128  # width inside the two heads
 
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posformer.atomic import atomic_folder
+from posformer.atomic import atomic_folder, atomic_write
 from posformer.errors import ConfigError, LatexError, ModelError
 from posformer.latex import Vocabulary
 from posformer.models.model_config import ModelConfig
+from posformer.text_output import json_text
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 VOCABULARY = "vocabulary.txt"
@@ -26,6 +27,7 @@ WEIGHTS = "model.safetensors"
 CARD = "README.md"  # the model card
 FORMAT = 2  # raised when an older program could misread a newer folder
 _CONFIG = "config.json"
+_FILES = {_CONFIG, VOCABULARY, WEIGHTS, ENCODER, DECODER, CARD}  # all that a folder may contain
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,7 @@ class ModelFolder:
 def open_folder(path: str | os.PathLike[str]) -> ModelFolder:
     """Read the config and the vocabulary of a model folder."""
     folder = Path(path)
-    try:
-        content = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = "no such model folder" if not folder.is_dir() else error.strerror or str(error)
-        raise ModelError(f"{folder / _CONFIG}: {reason}") from error
-    except ValueError as error:
-        raise ModelError(f"{folder / _CONFIG}: not JSON: {error}") from error
+    content = _read_config(folder)
     version = content.get("format") if isinstance(content, dict) else None
     if not isinstance(version, int):
         raise ModelError(f"{folder / _CONFIG}: not the config of a posformer model")
@@ -76,6 +72,8 @@ def open_folder(path: str | os.PathLike[str]) -> ModelFolder:
         )
     try:
         checksums, info = dict(content["files"]), dict(content.get("info") or {})
+        if unknown := sorted(checksums.keys() - _FILES):
+            raise ConfigError(f"{_CONFIG} lists {unknown[0]!r}, which is no file of a model")
         config = ModelConfig.from_dict(content["model"])
         incomplete = ModelFolder(folder, config, Vocabulary(()), info, checksums)
         vocabulary = Vocabulary.load(incomplete.file(VOCABULARY))
@@ -101,9 +99,11 @@ def write_folder(
         vocabulary: vocabulary of the model.
         files: further files by name, copied into the folder.
         info: information about the model; plain values.
+
+    Raises:
+        ModelError: If the path exists and cannot be replaced; see `check_replaceable`.
     """
-    if path.exists() and any(path.iterdir()) and not (path / _CONFIG).exists():
-        raise ModelError(f"{path}: not empty and not a model folder; choose another path")
+    check_replaceable(path)
     with atomic_folder(path) as fresh:
         vocabulary.save(fresh / VOCABULARY)
         for name, source in files.items():
@@ -114,9 +114,62 @@ def write_folder(
             "info": dict(info),
             "files": {file.name: _sha256(file) for file in sorted(fresh.iterdir())},
         }
-        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-        (fresh / _CONFIG).write_text(text, encoding="utf-8")
+        _write_config(fresh, content)
     return open_folder(path)
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise an error if writing a model folder would delete anything but a model.
+
+    A path that does not exist and an empty folder are fine. Any other folder must have been
+    written by `write_folder`, and nothing may have been added to it since.
+
+    Raises:
+        ModelError: Names what would be deleted.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise ModelError(f"{path}: exists and is not a folder; choose another path")
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if not parent.is_dir():
+        raise ModelError(f"{path}: {parent} is not a folder; choose another path")
+    names = sorted(file.name for file in path.iterdir()) if path.exists() else []
+    if not names:
+        return
+    try:
+        folder = open_folder(path)
+        if folder.has(CARD):
+            folder.file(CARD)  # a card that was edited since is the user's own
+    except ModelError as error:
+        raise ModelError(
+            f"{path}: not empty and not an unchanged model folder; choose another path"
+        ) from error
+    written = {_CONFIG, *folder.checksums}
+    added = [name for name in names if name not in written or not (path / name).is_file()]
+    if added:
+        raise ModelError(
+            f"{path}: contains {added[0]!r}, which is not part of a model and would be deleted; "
+            "choose another path"
+        )
+
+
+def store_info(folder: ModelFolder, info: Mapping[str, Any]) -> ModelFolder:
+    """Replace the information about a model and leave everything else unchanged."""
+    _write_config(folder.path, {**_read_config(folder.path), "info": dict(info)})
+    return open_folder(folder.path)
+
+
+def _read_config(folder: Path) -> Any:
+    try:
+        return json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = "no such model folder" if not folder.is_dir() else error.strerror or str(error)
+        raise ModelError(f"{folder / _CONFIG}: {reason}") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{folder / _CONFIG}: not JSON: {error}") from error
+
+
+def _write_config(folder: Path, content: Mapping[str, Any]) -> None:
+    atomic_write(folder / _CONFIG, json_text(content, indent=2) + "\n")
 
 
 def _sha256(path: Path) -> str:

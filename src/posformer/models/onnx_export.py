@@ -88,6 +88,8 @@ def export_onnx(model: RecognitionModel, folder: Path, weights: Path) -> dict[st
     Raises:
         ModelError: If the model cannot be exported.
     """
+    if model.pytorch_only:
+        raise ModelError(f"{model.config.name}: runs on PyTorch only: {model.pytorch_only}")
     model = copy.deepcopy(model).eval()
     for module in model.modules():
         if isinstance(module, DenseNet):

@@ -8,11 +8,17 @@ from torch import Tensor, nn
 
 from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
-from posformer.models.base import RecognitionModel, StepOutput, TrainingOutput
-from posformer.models.decoder import Decoder, DecoderStack, ImageMemory, LayerCache
+from posformer.models.base import RecognitionModel, StepOutput, SummedLoss, TrainingOutput
+from posformer.models.decoder import (
+    Decoder,
+    DecoderStack,
+    ImageMemory,
+    LayerCache,
+    StepLayout,
+)
 from posformer.models.encoder import Encoder, Features
 from posformer.models.model_config import DecoderConfig, ModelConfig, RefinementConfig
-from posformer.models.position_head import PositionHead
+from posformer.models.position_head import PositionHead, PositionLogits
 
 
 class PosFormer(RecognitionModel):
@@ -68,17 +74,52 @@ class PosFormer(RecognitionModel):
         memory = self.prepare_memory(features)
         coverage_mask = self.entity[input_ids]
         logits, output = self.decoder(input_ids, coverage_mask, memory)
-        position = None
-        if self.position is not None:
-            own = self.position.stack
-            stack = own if own is not None else self.decoder.stack
-            read = own.prepare_memory(features) if own is not None else memory
-            position = self.position(
-                output.states, identifiers, lambda ids: stack(ids, coverage_mask, read).states
-            )
+        logits, losses = self._predict(logits, output.states, target_ids)
+        position = self._positions_of(features, memory, output.states, identifiers, coverage_mask)
         symbols = self.symbol_map(features.cells) if self.symbol_map is not None else None
         attention = [weights for weights, _, _ in output.attention]
-        return TrainingOutput(logits, position, symbols, attention, features)
+        return TrainingOutput(logits, position, symbols, attention, features, losses)
+
+    def _positions_of(
+        self,
+        features: Features,
+        memory: ImageMemory,
+        states: Tensor,
+        identifiers: Tensor | None,
+        coverage_mask: Tensor,
+        layout: StepLayout | None = None,
+    ) -> PositionLogits | None:
+        """Return the logits of the position forest, if there is one.
+
+        Args:
+            features: of the images.
+            memory: of the images, for the recognition decoder.
+            states: float (batch, directions, steps, width), of the recognition decoder.
+            identifiers: see `RecognitionModel.forward`.
+            coverage_mask: float (batch, directions, steps).
+            layout: of the steps; None: one sequence.
+        """
+        if self.position is None:
+            return None
+        own = self.position.stack
+        stack = own if own is not None else self.decoder.stack
+        read = own.prepare_memory(features) if own is not None else memory
+        logits: PositionLogits = self.position(
+            states, identifiers, lambda ids: stack(ids, coverage_mask, read, None, layout).states
+        )
+        return logits
+
+    def _predict(
+        self, logits: Tensor, states: Tensor, target_ids: Tensor | None
+    ) -> tuple[Tensor, dict[str, SummedLoss]]:
+        """Return final logits and the losses of the model itself.
+
+        Args:
+            logits: float (batch, directions, steps, vocab_size), of the decoder.
+            states: float (batch, directions, steps, width), of the decoder.
+            target_ids: int64 (batch, directions, steps), negative where there is none.
+        """
+        return logits, {}
 
 
 def _entities(refinement: RefinementConfig | None, vocabulary: Vocabulary) -> Tensor:

@@ -9,14 +9,14 @@ from posformer.models.model_config import PositionConfig
 
 _Decode = Callable[[Tensor], Tensor]
 
-LETTERS = ("<pad>", "<sos>", "<eos>", "M", "L", "R")  # letters of position identifiers, by index
+RELATIVE_POSITIONS = ("<pad>", "<sos>", "<eos>", "M", "L", "R")  # by index
 
 
 class PositionLogits(NamedTuple):
     """Logits for every step."""
 
-    levels: Tensor  # float (batch, directions, steps, levels)
-    letters: Tensor  # float (batch, directions, steps, letters)
+    nested_levels: Tensor  # float (batch, directions, steps, levels)
+    relative_positions: Tensor  # float (batch, directions, steps, positions)
 
 
 def _head(width: int, hidden: int, classes: int) -> nn.Sequential:
@@ -49,7 +49,8 @@ class PositionHead(nn.Module):
             )
         self.stack: Any = stack
         self.level = _head(width, config.hidden, config.levels)
-        self.letter = _head(width, config.hidden, len(LETTERS))
+        # Named so in stored weights.
+        self.letter = _head(width, config.hidden, len(RELATIVE_POSITIONS))
 
     def forward(
         self, states: Tensor, identifiers: Tensor | None = None, decode: _Decode | None = None

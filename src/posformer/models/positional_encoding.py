@@ -9,18 +9,18 @@ from torch import Tensor
 _TEMPERATURE = 10000.0
 
 
-def _sines(places: Tensor, width: int) -> Tensor:
-    """Return places (…,) as (…, width): sine and cosine interleaved."""
-    steps = torch.arange(0, width, 2, device=places.device, dtype=torch.float32)
+def sinusoids(positions: Tensor, width: int) -> Tensor:
+    """Return positions (…,) as (…, width): sine and cosine interleaved."""
+    steps = torch.arange(0, width, 2, device=positions.device, dtype=torch.float32)
     frequencies = torch.exp(steps * (-math.log(_TEMPERATURE) / width))
-    angles = places[..., None] * frequencies
+    angles = positions[..., None] * frequencies
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
 
 
 def token_positions(start: int, steps: int, width: int, like: Tensor) -> Tensor:
     """Return positions `start` … `start + steps - 1` of a sequence, float32 (steps, width)."""
-    places = torch.arange(start, start + steps, device=like.device, dtype=torch.float32)
-    return _sines(places, width)
+    positions = torch.arange(start, start + steps, device=like.device, dtype=torch.float32)
+    return sinusoids(positions, width)
 
 
 def cell_positions(padding: Tensor, width: int) -> Tensor:
@@ -35,12 +35,12 @@ def cell_positions(padding: Tensor, width: int) -> Tensor:
     """
     inside = ~padding
     half = width // 2
-    columns = _sines(_normalized_places(inside.any(1)), half)[:, None]
-    rows = _sines(_normalized_places(inside.any(2)), half)[:, :, None]
+    columns = sinusoids(_normalized_positions(inside.any(1)), half)[:, None]
+    rows = sinusoids(_normalized_positions(inside.any(2)), half)[:, :, None]
     return F.pad(columns, (0, half)) + F.pad(rows, (half, 0))
 
 
-def _normalized_places(inside: Tensor) -> Tensor:
-    """Return places from 0 to 2π along a side, float32 (batch, side)."""
-    places = inside.float().cumsum(1)
-    return places / (places.amax(1, keepdim=True) + 1e-6) * (2 * math.pi)
+def _normalized_positions(inside: Tensor) -> Tensor:
+    """Return positions from 0 to 2π along a side, float32 (batch, side)."""
+    positions = inside.float().cumsum(1)
+    return positions / (positions.amax(1, keepdim=True) + 1e-6) * (2 * math.pi)

@@ -1,59 +1,19 @@
-"""Loads the checkpoints that the authors of CoMER and PosFormer published.
+"""Loads the checkpoints that the authors of CoMER and PosFormer published."""
 
-Such a file is a pickle that can name any class. Only tensors are rebuilt; every other name is
-replaced by an inert class, so that no code of the file runs.
-"""
-
-import pickle
 import re
-import zipfile
-from collections import OrderedDict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from posformer.errors import ModelError
+from posformer.errors import ConfigError, ModelError
 from posformer.latex import Vocabulary
+from posformer.models.checkpoint_file import read_checkpoint_file
 from posformer.models.model_config import ModelConfig
 from posformer.models.posformer import PosFormer
 
-
-class _StandIn:
-    """Replaces objects of classes that are not loaded; accepts anything, does nothing."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
-    __setstate__ = __setitem__ = append = extend = add = __init__
-
-
-_REBUILDERS = {
-    ("collections", "OrderedDict"): OrderedDict,
-    ("torch", "Size"): torch.Size,
-    ("torch._utils", "_rebuild_tensor_v2"): torch._utils._rebuild_tensor_v2,
-    ("torch._utils", "_rebuild_parameter"): torch._utils._rebuild_parameter,
-}
-_STORAGE = re.compile(r"(Float|Half|BFloat16|Double|Long|Int|Short|Char|Byte|Bool)Storage")
-
-
-_UNREADABLE = (pickle.UnpicklingError, RuntimeError, EOFError, zipfile.BadZipFile, ValueError)
-
-
-class _TensorUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _REBUILDERS:
-            return _REBUILDERS[module, name]
-        if module == "torch" and _STORAGE.fullmatch(name):
-            return getattr(torch, name)
-        return _StandIn
-
-
-_pickle_module = ModuleType("posformer_tensor_pickle")
-_pickle_module.Unpickler = _TensorUnpickler  # type: ignore[attr-defined]
-_pickle_module.load = lambda file, **options: _TensorUnpickler(file, **options).load()  # type: ignore[attr-defined]
+# What the authors' training program stores beside tensors, such as the state of its callbacks.
+_IGNORED = ("argparse", "lightning", "lightning_fabric", "numpy", "pathlib", "pytorch_lightning")
 
 
 def load_public_checkpoint(path: Path, vocabulary: Vocabulary) -> PosFormer:
@@ -65,8 +25,12 @@ def load_public_checkpoint(path: Path, vocabulary: Vocabulary) -> PosFormer:
     """
     content = _read(path)
     weights, settings = content["state_dict"], content["hyper_parameters"]
-    config = _config(settings, with_position=any("posdecoder" in name for name in weights))
-    vocab_size = weights["model.decoder.proj.weight"].shape[0]
+    try:
+        config = _config(settings, with_position=any("posdecoder" in name for name in weights))
+        vocab_size = weights["model.decoder.proj.weight"].shape[0]
+    except (ConfigError, IndexError, KeyError, TypeError, ValueError) as error:
+        reason = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise ModelError(f"{path}: not a checkpoint of CoMER or PosFormer ({reason})") from error
     if vocab_size != len(vocabulary):
         raise ModelError(
             f"{path}: the model has {vocab_size} tokens, the vocabulary {len(vocabulary)}"
@@ -81,14 +45,7 @@ def load_public_checkpoint(path: Path, vocabulary: Vocabulary) -> PosFormer:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise ModelError(f"{path}: no such file")
-    try:
-        content = torch.load(
-            path, map_location="cpu", pickle_module=_pickle_module, weights_only=False
-        )
-    except _UNREADABLE as error:
-        raise ModelError(f"{path}: not a checkpoint ({str(error).splitlines()[0]})") from error
+    content = read_checkpoint_file(path, _IGNORED)
     if not isinstance(content, dict):
         raise ModelError(f"{path}: not a Lightning checkpoint")
     for part in ("state_dict", "hyper_parameters"):
@@ -96,6 +53,9 @@ def _read(path: Path) -> dict[str, Any]:
             raise ModelError(f"{path}: not a Lightning checkpoint: '{part}' is missing")
     if "model.decoder.proj.weight" not in content["state_dict"]:
         raise ModelError(f"{path}: has no 'model.decoder.proj.weight'; not CoMER or PosFormer")
+    for name, value in content["state_dict"].items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise ModelError(f"{path}: damaged: {name!r} in 'state_dict' is no tensor")
     return content
 
 

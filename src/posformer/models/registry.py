@@ -12,11 +12,17 @@ from posformer.errors import ConfigError
 from posformer.latex import Vocabulary
 from posformer.models.model_config import (
     AnyDecoderConfig,
+    BpdDecoderConfig,
     CountingDecoderConfig,
     DecoderConfig,
+    DistributionDecoderConfig,
+    FusionDecoderConfig,
+    LineDecoderConfig,
     ModelConfig,
     MutualDecoderConfig,
     RecurrentDecoderConfig,
+    SanDecoderConfig,
+    TsdnetDecoderConfig,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +34,16 @@ MODELS: dict[str, tuple[str, type[AnyDecoderConfig]]] = {
     "dwap": ("posformer.models.dwap:Dwap", RecurrentDecoderConfig),
     "abm": ("posformer.models.abm:Abm", MutualDecoderConfig),
     "can": ("posformer.models.can:Can", CountingDecoderConfig),
+    "ical": ("posformer.models.ical:Ical", DecoderConfig),
+    "ssan": ("posformer.models.ssan:Ssan", DistributionDecoderConfig),
+    "rlfn": ("posformer.models.rlfn:Rlfn", FusionDecoderConfig),
+    "last": ("posformer.models.last:Last", LineDecoderConfig),
+    "robust_scanner": ("posformer.models.robust_scanner:RobustScanner", RecurrentDecoderConfig),
+    "san": ("posformer.models.san:San", SanDecoderConfig),
+    "dwap_san": ("posformer.models.dwap_san:DwapSan", RecurrentDecoderConfig),
+    "bpd": ("posformer.models.bpd:Bpd", BpdDecoderConfig),
+    "tamer": ("posformer.models.tamer:Tamer", DecoderConfig),
+    "tsdnet": ("posformer.models.tsdnet:Tsdnet", TsdnetDecoderConfig),
 }
 
 
