@@ -1,34 +1,19 @@
-"""Exported models, one export per model and session: tracing a model takes seconds."""
+"""The authors' checkpoint as a model folder."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tiny_exports import MODELS
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from posformer.cli import app
-from posformer.runtime.model_export import export_model
+from tiny_exports import without_coverage
 
 
 @pytest.fixture(scope="session")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of an exported model, by its name in `tiny_exports.MODELS`."""
-    folder = tmp_path_factory.mktemp("exported")
-
-    def get(name: str) -> Path:
-        path = folder / name.replace(" ", "-")
-        if not path.exists():
-            export_model(MODELS[name](), path)
-        return path
-
-    return get
-
-
-@pytest.fixture(scope="session")
-def imported(reference: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The authors' checkpoint, imported by the command."""
-    folder = tmp_path_factory.mktemp("imported") / "model"
+def imported(reference: Path, shared_tmp: Path) -> Path:
+    """The authors' checkpoint, imported by the command, once for all worker processes."""
+    folder = shared_tmp / "imported"
     arguments = [
         "import-checkpoint",
         reference / "posformer_reference_small.ckpt",
@@ -36,6 +21,9 @@ def imported(reference: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--vocabulary",
         reference / "crohme_dictionary.txt",
     ]
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, result.output
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            with without_coverage():
+                result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+            assert result.exit_code == 0, result.output
     return folder

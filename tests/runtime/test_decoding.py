@@ -1,6 +1,7 @@
 """Decoding images of any size with one model."""
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from posformer.ink.render import render
 from posformer.latex import is_valid
 from posformer.models.model_folder import open_folder
 from posformer.models.posformer import PosFormer
-from posformer.runtime import decode_images
-from posformer.runtime.decoding import length_limit
+from posformer.runtime import decode_images, load_runtime
+from posformer.runtime.decoding import decode_twice, length_limit
 from posformer.runtime.engine import model_path
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
 from posformer.search.decoding_options import SCALE_FACTORS
@@ -35,7 +36,7 @@ def undecided_model() -> PosFormer:
 def test_well_formed_hypotheses_rank_first():
     runtime = PyTorchRuntime(undecided_model())
     images = random_images(0, [(40, 60 + 8 * number) for number in range(4)])
-    options = DecodingOptions(beam=6, top_k=6, scales=1)
+    options = DecodingOptions(beam=6, top_k=6, scales=1, constrained=False)
     for hypotheses in decode_images(runtime, images, options):
         tokens = [runtime.vocabulary.decode(one.tokens) for one in hypotheses]
         valid = [bool(reading) and is_valid(reading) for reading in tokens]
@@ -49,6 +50,10 @@ def test_cli_defaults_match_decoding_options():
         assert inspect.signature(command).parameters["beam"].default == defaults.beam
     for command in (cli.recognize, cli.calibrate, cli.serve):
         assert inspect.signature(command).parameters["scales"].default == defaults.scales
+    for command in (cli.recognize, cli.serve):
+        parameters = inspect.signature(command).parameters
+        assert parameters["adaptive"].default == defaults.adaptive
+        assert parameters["constrained"].default == defaults.constrained
     assert len(SCALE_FACTORS) == shared_options.MAX_SCALES
 
 
@@ -56,6 +61,7 @@ def test_evaluation_uses_the_beam_of_the_paper_at_one_scale():
     for command in (cli.evaluate, cli.compare):
         assert inspect.signature(command).parameters["beam"].default == 10
     assert inspect.signature(cli.evaluate).parameters["scales"].default == 1
+    assert inspect.signature(cli.evaluate).parameters["adaptive"].default is False
 
 
 @pytest.mark.parametrize(
@@ -88,11 +94,98 @@ def test_every_scale_is_encoded():
     assert larger > first > smaller
 
 
-@pytest.mark.parametrize("split", ["2013", pytest.param("train", marks=pytest.mark.slow)])
-def test_length_limit_exceeds_every_real_expression(crohme_ink_zip, split):
+_SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("train", "2014", "2016")]
+
+
+@pytest.mark.parametrize("split", ["2013", *_SLOW])
+def test_no_expression_needs_half_of_the_length_limit(crohme_ink_zip, split):
     size = open_folder(model_path(None)).config.image
-    ratios = []
     for ink in load_ink(crohme_ink_zip, split):
         image = at_working_size(render(ink.strokes), size.scale, size.margin, size.max_pixels)
-        ratios.append(length_limit([image]) / len(ink.tokens))
-    assert np.min(ratios) > 1.5
+        assert 2 * len(ink.tokens) < length_limit(image), ink.name
+
+
+def test_length_limit_counts_ink_not_area():
+    image = np.zeros((32, 64), np.uint8)
+    image[8:24, 10:20] = 255
+    margin = np.pad(image, ((32, 320), (64, 640)))
+    assert length_limit(margin) == length_limit(image) < length_limit(255 - image)
+
+
+@pytest.fixture(scope="module")
+def noise():
+    """Images that show nothing: noise, bars, a scribble."""
+    rng = np.random.default_rng(0)
+    speckles = random_images(1, [(48, 96), (64, 64)])
+    blocks = np.kron(rng.random((8, 12)) < 0.4, np.ones((8, 8))).astype(np.uint8) * np.uint8(255)
+    bars = np.zeros((64, 96), np.uint8)
+    bars[::6] = 255
+    walk = (np.cumsum(rng.normal(0, 4, (400, 2)), axis=0) % (64, 96)).astype(int)
+    scribble = np.zeros((64, 96), np.uint8)
+    scribble[walk[:, 0], walk[:, 1]] = 255
+    return [*speckles, blocks, bars, scribble]
+
+
+@pytest.mark.parametrize("how", [{"greedy": True}, {"scales": 1, "top_k": 3}])
+def test_noise_is_decoded_to_well_formed_latex(noise, how):
+    runtime = load_runtime(threads=1)
+    for image, hypotheses in zip(
+        noise, decode_images(runtime, noise, DecodingOptions(**how)), strict=True
+    ):
+        assert hypotheses
+        for hypothesis in hypotheses:
+            tokens = runtime.vocabulary.decode(hypothesis.tokens)
+            assert tokens
+            assert is_valid(tokens)
+            assert len(tokens) <= length_limit(image)
+
+
+def test_a_limit_closes_what_is_open(noise):
+    runtime = load_runtime(threads=1)
+    for max_length in (1, 2, 5, 9):
+        for greedy in (True, False):
+            options = DecodingOptions(greedy=greedy, scales=1, max_length=max_length)
+            for (best,) in decode_images(runtime, noise[:2], options):
+                tokens = runtime.vocabulary.decode(best.tokens)
+                assert 1 <= len(tokens) <= max_length
+                assert is_valid(tokens)
+
+
+def test_adaptive_search_is_full_search_where_it_is_not_certain():
+    model, images = undecided_model(), random_images(0, [(40, 60 + 8 * n) for n in range(5)])
+    options, full = DecodingOptions(beam=1), DecodingOptions(beam=1, adaptive=False)
+    expected = decode_images(PyTorchRuntime(model), images, full)
+    for threshold in (0.0, -10.0, -1000.0):
+        runtime = PyTorchRuntime(model, {"thresholds": {"certain": threshold}})
+        assert decode_images(runtime, images, full) == expected
+        found = decode_images(runtime, images, options)
+        certain = [one.is_certain(threshold) for one, _ in decode_twice(runtime, images, options)]
+        for (best,), (wanted,), ended in zip(found, expected, certain, strict=True):
+            if not ended:
+                assert best.tokens == wanted.tokens
+                assert best.score == pytest.approx(wanted.score, abs=1e-4)
+            assert is_valid(runtime.vocabulary.decode(best.tokens))
+
+
+def test_adaptive_search_needs_a_threshold_one_result_and_the_constraint():
+    (image,) = random_images(0, [(40, 60)])
+    model = undecided_model()
+    adaptive = PyTorchRuntime(model, {"thresholds": {"certain": -1000.0}})
+    for how in (
+        {"top_k": 2},
+        {"constrained": False},
+        {"greedy": True},
+        {"directions": "forward", "rescore": False},
+    ):
+        options = DecodingOptions(**how)
+        expected = decode_images(PyTorchRuntime(model), [image], options)
+        assert decode_images(adaptive, [image], options) == expected
+
+
+def test_imported_models_decode_without_constraint():
+    model, images = undecided_model(), random_images(0, [(40, 60 + 8 * n) for n in range(4)])
+    options = DecodingOptions(beam=6, top_k=6, scales=1)
+    free = decode_images(PyTorchRuntime(model), images, replace(options, constrained=False))
+    imported = PyTorchRuntime(model, {"constrained": False})
+    assert decode_images(imported, images, options) == free
+    assert decode_images(PyTorchRuntime(model), images, options) != free

@@ -61,7 +61,8 @@ class RandomDecoder:
         return (logits - normalizer).astype(np.float32), State(state.images, hidden)
 
     def select(self, state: State, images: np.ndarray, beams: np.ndarray) -> State:
-        return State(state.images[images], state.hidden[images[:, None], beams])
+        hidden = None if state.hidden is None else state.hidden[images[:, None], beams]
+        return State(state.images[images], hidden)
 
 
 class UncachedDecoder:
@@ -80,7 +81,8 @@ class UncachedDecoder:
         return output[:, :, -tokens.shape[-1] :], (images, sequence)
 
     def select(self, state: tuple, images: np.ndarray, beams: np.ndarray) -> tuple:
-        return state[0][images], state[1][images[:, None], beams]
+        prefix = None if state[1] is None else state[1][images[:, None], beams]
+        return state[0][images], prefix
 
 
 def log_probabilities(model: RandomDecoder, image: int, prefix: tuple[int, ...]) -> np.ndarray:

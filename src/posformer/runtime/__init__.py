@@ -3,11 +3,13 @@
 from posformer.runtime.calibration import Calibration, confidences, fit_calibration
 from posformer.runtime.decoding import decode_images
 from posformer.runtime.engine import Engine, Runtime, load_runtime, model_path
+from posformer.runtime.thresholds import Thresholds
 
 __all__ = [
     "Calibration",
     "Engine",
     "Runtime",
+    "Thresholds",
     "confidences",
     "decode_images",
     "fit_calibration",

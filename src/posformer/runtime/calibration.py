@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from posformer.errors import ConfigError
 from posformer.models.model_config import from_dict
-from posformer.models.model_folder import VOCABULARY, ModelFolder, open_folder, write_folder
+from posformer.models.model_folder import ModelFolder, open_folder, store_info
 from posformer.search import Hypothesis
 
 _Outcomes = Sequence[bool] | NDArray[np.bool_]
@@ -141,12 +141,19 @@ def cross_validate(
     return found
 
 
-def save_calibration(path: str | os.PathLike[str], calibration: Calibration) -> ModelFolder:
-    """Store a calibration in a model folder and leave everything else unchanged."""
+def save_calibration(
+    path: str | os.PathLike[str], calibration: Calibration, **entries: Mapping[str, Any]
+) -> ModelFolder:
+    """Store a calibration in a model folder and leave everything else unchanged.
+
+    Args:
+        path: The model folder.
+        calibration: The calibration.
+        **entries: Further entries of the folder's info to replace.
+    """
     folder = open_folder(path)
-    files = {name: folder.file(name) for name in folder.checksums if name != VOCABULARY}
-    info = {**folder.info, "calibration": calibration.to_dict()}
-    return write_folder(folder.path, folder.config, folder.vocabulary, files, info)
+    info = {**folder.info, "calibration": calibration.to_dict(), **entries}
+    return store_info(folder, info)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,20 @@ class Attentive(Protocol):
         """
 
 
+@runtime_checkable
+class TreeScoring(Protocol):
+    """A step model that may score the trees of finished hypotheses."""
+
+    scores_trees: bool  # whether its model does
+
+    def tree_scores(self, hypotheses: Sequence[Sequence[tuple[int, ...]]]) -> list[list[float]]:
+        """Return how well the tree of each hypothesis fits its image; higher is better.
+
+        Args:
+            hypotheses: Finished hypotheses of each image, in reading order.
+        """
+
+
 def model_path(path: str | os.PathLike[str] | None) -> Path:
     """Return the path of a model; None stands for the bundled model.
 
@@ -60,7 +74,10 @@ def model_path(path: str | os.PathLike[str] | None) -> Path:
 
 
 def load_runtime(
-    path: str | os.PathLike[str] | None = None, engine: Engine = "auto", threads: int | None = None
+    path: str | os.PathLike[str] | None = None,
+    engine: Engine = "auto",
+    threads: int | None = None,
+    allow_code: bool = False,
 ) -> Runtime:
     """Load a model folder, or a training checkpoint (PyTorch only).
 
@@ -68,6 +85,8 @@ def load_runtime(
         path: of the model; None for the bundled model.
         engine: `auto` selects ONNX Runtime if the model has ONNX files.
         threads: CPU threads; None for all cores.
+        allow_code: import the Python module that a model outside this package names. ONNX files
+            do not need it.
 
     Raises:
         ModelError: If the model does not exist or is damaged, or the engine cannot run it.
@@ -84,7 +103,7 @@ def load_runtime(
             f"{path}: has no ONNX files, and PyTorch is not installed (pip install "
             "'posformer[train]'); `posformer export` makes a folder that does not need it"
         ) from error
-    return PyTorchRuntime.load(path, threads)
+    return PyTorchRuntime.load(path, threads, allow_code)
 
 
 def _has_onnx(path: Path) -> bool:

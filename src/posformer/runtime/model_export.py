@@ -13,7 +13,14 @@ from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
 from posformer.models.checkpoint import read_checkpoint, save_weights
-from posformer.models.model_folder import CARD, WEIGHTS, ModelFolder, open_folder, write_folder
+from posformer.models.model_folder import (
+    CARD,
+    WEIGHTS,
+    ModelFolder,
+    check_replaceable,
+    open_folder,
+    write_folder,
+)
 from posformer.models.onnx_export import export_onnx
 from posformer.runtime.engine import DEFAULT_MODEL
 from posformer.runtime.onnx_runtime import OnnxRuntime
@@ -48,9 +55,10 @@ def export_model(
         PyTorch.
 
     Raises:
-        ModelError: If the model cannot be exported, or ONNX Runtime and PyTorch disagree; nothing
-            is written in this case.
+        ModelError: If the model cannot be exported, ONNX Runtime and PyTorch disagree, or the
+            folder contains anything but a model; nothing is written in these cases.
     """
+    check_replaceable(output)  # before the work
     model = copy.deepcopy(model).cpu().float().for_inference()
     if half:
         model = model.half().float()
@@ -131,8 +139,8 @@ def _at_once(model: StepModel[Any], tokens: np.ndarray, beams: np.ndarray) -> np
 def _one_by_one(model: StepModel[Any], tokens: np.ndarray, beams: np.ndarray) -> np.ndarray:
     state = model.start()
     parts = []
-    for place in range(tokens.shape[-1]):
-        log_probs, state = model.step(tokens[..., place : place + 1], state)
+    for step in range(tokens.shape[-1]):
+        log_probs, state = model.step(tokens[..., step : step + 1], state)
         state = model.select(state, np.arange(len(tokens)), beams)
         parts.append(log_probs)
     return np.concatenate(parts, axis=2)

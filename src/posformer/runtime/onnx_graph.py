@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-import onnxruntime as ort
 
 from posformer.models.model_config import STRIDE
+from posformer.runtime.ort import ort
 
 Arrays = dict[str, np.ndarray]
 Values = dict[str, ort.OrtValue]

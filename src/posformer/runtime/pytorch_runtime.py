@@ -66,6 +66,16 @@ class PyTorchStepModel:
         index = chosen[:, None], self._tensor(beams)
         return State(memory, map_tensors(lambda values: values[index], state.cache))
 
+    @property
+    def scores_trees(self) -> bool:
+        """Whether the model scores the trees of finished hypotheses."""
+        return self._model.scores_trees
+
+    @torch.inference_mode()
+    def tree_scores(self, hypotheses: Sequence[Sequence[tuple[int, ...]]]) -> list[list[float]]:
+        """Return the tree scores of the hypotheses of each image; see `TreeScoring`."""
+        return self._model.tree_scores(hypotheses, self._start.memory)
+
     @torch.inference_mode()
     def attention(self, tokens: np.ndarray) -> list[AttentionMap]:
         """Return the attention of every layer over whole sequences; see `Attentive`."""
@@ -87,11 +97,13 @@ class PyTorchRuntime:
         self.config, self.vocabulary = model.config, model.vocabulary
 
     @classmethod
-    def load(cls, path: Path, threads: int | None = None) -> "PyTorchRuntime":
-        """Load a model folder or a training checkpoint."""
+    def load(
+        cls, path: Path, threads: int | None = None, allow_code: bool | str = False
+    ) -> "PyTorchRuntime":
+        """Load a model folder or a training checkpoint; see `load_model`."""
         if threads is not None:
             torch.set_num_threads(threads)
-        return cls(load_model(path), open_folder(path).info if path.is_dir() else None)
+        return cls(load_model(path, allow_code), open_folder(path).info if path.is_dir() else None)
 
     @torch.inference_mode()
     def encode(self, images: Sequence[np.ndarray]) -> PyTorchStepModel:

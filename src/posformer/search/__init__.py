@@ -1,8 +1,23 @@
 """Greedy, beam and bidirectional search over a small step interface; NumPy only."""
 
+from posformer.search.adaptive import FirstPass, first_pass, second_pass
 from posformer.search.bidirectional import search
+from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
 from posformer.search.greedy import greedy_search
+from posformer.search.line_search import LineTokens, line_search
 from posformer.search.step_model import StepModel
 
-__all__ = ["DecodingOptions", "Hypothesis", "StepModel", "greedy_search", "search"]
+__all__ = [
+    "Constraint",
+    "DecodingOptions",
+    "FirstPass",
+    "Hypothesis",
+    "LineTokens",
+    "StepModel",
+    "first_pass",
+    "greedy_search",
+    "line_search",
+    "search",
+    "second_pass",
+]

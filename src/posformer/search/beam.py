@@ -10,11 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions
 from posformer.search.step_model import State, StepModel
 
 _Floats = NDArray[np.float64]
 _Integers = NDArray[np.int64]
+_States = NDArray[np.object_]
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class _Frontier:
     directions: _Integers  # (batch, directions), indices of the directions
     totals: _Floats  # (batch, directions, beams), sums of log-probabilities; -inf: no beam
     tokens: _Integers  # (batch, directions, beams, 1 + length), start token first
+    states: _States | None  # (batch, directions, beams), of the constraint, if there is one
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ def beam_search(
     directions: Sequence[Direction],
     batch: int,
     pad: int,
+    constraint: Constraint | None = None,
+    limits: Sequence[int] | None = None,
 ) -> list[list[list[FinishedHypothesis]]]:
     """Find the best hypotheses of every image in every direction.
 
@@ -91,6 +96,8 @@ def beam_search(
         directions: The directions to search in.
         batch: Number of images in the model.
         pad: Padding token, which is never chosen.
+        constraint: The language of the hypotheses; any tokens if None.
+        limits: Maximum number of tokens of each image; `max_length` for all if None.
 
     Returns:
         For every image and direction, the finished hypotheses, best first.
@@ -103,18 +110,19 @@ def beam_search(
         directions=np.tile(np.arange(len(directions)), (batch, 1)),
         totals=np.zeros((batch, len(directions), 1)),
         tokens=np.tile(starts[:, None, None], (batch, 1, 1, 1)),
+        states=_start_states(constraint, directions, batch),
     )
+    longest = np.minimum(options.max_length, limits or [options.max_length] * batch)
     state = model.start()
     for length in range(options.max_length + 1):
         last = frontier.tokens[..., -1].reshape(len(frontier.images), -1, 1)
         output, state = model.step(last, state)
         totals = _extend(frontier, output, starts, pad)
-        if length == options.max_length:  # so that the longest hypotheses finish too
-            others = np.arange(totals.shape[-1]) != ends[frontier.directions][..., None, None]
-            totals = np.where(others, -np.inf, totals)
+        remaining = longest[frontier.images] - length
+        _exclude(totals, frontier, remaining, ends, constraint)
         candidates = _best_candidates(totals, 2 * options.beam, ends[frontier.directions])
         _collect_finished(finished, frontier, candidates, directions, options)
-        frontier, images, beams = _advance(frontier, candidates, finished, options)
+        frontier, images, beams = _advance(frontier, candidates, finished, options, constraint)
         if len(images) == 0:
             break
         if not _is_identity(beams, last.shape):
@@ -131,6 +139,56 @@ def _extend(
     image, direction = np.indices(frontier.directions.shape)
     totals[image, direction, :, starts[frontier.directions]] = -np.inf
     return totals
+
+
+def _exclude(
+    totals: _Floats,
+    frontier: _Frontier,
+    remaining: _Integers,
+    ends: _Integers,
+    constraint: Constraint | None,
+) -> None:
+    """Set the totals of continuations that are not allowed to -inf.
+
+    Args:
+        totals: float64 (batch, directions, beams, vocab_size), changed in place.
+        frontier: The open beams.
+        remaining: int64 (batch,), how many more tokens each image may have.
+        ends: End tokens of the directions.
+        constraint: The language of the hypotheses.
+    """
+    if constraint is not None and frontier.states is not None:
+        states = frontier.states
+        left = np.broadcast_to(remaining[:, None, None], states.shape)
+        allowed = constraint.allowed(states.ravel().tolist(), left.ravel())
+        totals[~allowed.reshape(totals.shape)] = -np.inf
+    if (remaining <= 0).any():  # so that the longest hypotheses finish too
+        others = np.arange(totals.shape[-1]) != ends[frontier.directions][..., None, None]
+        full = (remaining <= 0)[:, None, None, None]
+        totals[np.broadcast_to(others & full, totals.shape)] = -np.inf
+
+
+def _start_states(
+    constraint: Constraint | None, directions: Sequence[Direction], batch: int
+) -> _States | None:
+    if constraint is None:
+        return None
+    states = np.empty((batch, len(directions), 1), dtype=object)
+    for number, direction in enumerate(directions):
+        start = constraint.start(direction.reverse)
+        for image in range(batch):
+            states[image, number, 0] = start
+    return states
+
+
+def _next_states(
+    constraint: Constraint, states: _States, tokens: _Integers, totals: _Floats
+) -> _States:
+    """Return the states of new beams; beams that do not exist keep the state before."""
+    new = states.copy()
+    for place in zip(*np.nonzero(totals > -np.inf), strict=True):
+        new[place] = constraint.advance(states[place], int(tokens[place]))
+    return new
 
 
 def _best_candidates(totals: _Floats, count: int, ends: _Integers) -> _Candidates:
@@ -177,7 +235,11 @@ def _collect_finished(
 
 
 def _advance(
-    frontier: _Frontier, candidates: _Candidates, finished: _Finished, options: DecodingOptions
+    frontier: _Frontier,
+    candidates: _Candidates,
+    finished: _Finished,
+    options: DecodingOptions,
+    constraint: Constraint | None,
 ) -> tuple[_Frontier, _Integers, _Integers]:
     """Make the open candidates the new beams, and drop the searches and images that are done.
 
@@ -202,11 +264,16 @@ def _advance(
     parents = candidates.parents[image, search, order]
     earlier = frontier.tokens[image, search, parents]
     added = candidates.tokens[image, search, order]
+    totals = totals[image, search, order]
+    states = None
+    if constraint is not None and frontier.states is not None:
+        states = _next_states(constraint, frontier.states[image, search, parents], added, totals)
     new = _Frontier(
         images=frontier.images[images],
         directions=frontier.directions[images[:, None], searches],
-        totals=totals[image, search, order],
+        totals=totals,
         tokens=np.concatenate([earlier, added[..., None]], axis=-1),
+        states=states,
     )
     beams = search * frontier.totals.shape[-1] + parents
     return new, images, beams.reshape(len(images), searches.shape[1] * beams.shape[2])

@@ -3,19 +3,23 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posformer.search.beam import Direction, FinishedHypothesis, beam_search
+from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
 from posformer.search.greedy import greedy_search
 from posformer.search.step_model import State, StepModel
 
 _Tokens = tuple[int, ...]
-_Check = Callable[[_Tokens], bool]
-# For each sequence its scores, float64 (scales, 2 directions), NaN where unknown.
-_Scores = dict[_Tokens, NDArray[np.float64]]
+Check = Callable[[_Tokens], bool]
+Scores = dict[_Tokens, NDArray[np.float64]]
+"""For each sequence its scores, float64 (scales, 2 directions), NaN where unknown."""
+# A score to compute: model, image, tokens, number of the direction, array of both directions.
+_Entry = tuple[StepModel[Any], int, _Tokens, int, NDArray[np.float64]]
 
 
 def search(
@@ -25,7 +29,9 @@ def search(
     eos: int,
     batch: int,
     pad: int = 0,
-    is_well_formed: _Check | None = None,
+    is_well_formed: Check | None = None,
+    constraint: Constraint | None = None,
+    limits: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """Find the best token sequences of every expression.
 
@@ -42,6 +48,8 @@ def search(
         pad: Padding token, which is never chosen.
         is_well_formed: Tells whether a sequence is valid; invalid ones rank after all valid ones.
             Greedy search has one hypothesis and ignores it.
+        constraint: The language of the hypotheses; any tokens if None.
+        limits: Maximum number of tokens of each image; `max_length` for all if None.
 
     Returns:
         For every expression, up to `top_k` distinct hypotheses, best first.
@@ -50,25 +58,32 @@ def search(
         return []
     options = options.resolve()
     if options.greedy:
-        best = greedy_search(model, sos, eos, batch, pad, options.max_length, options.length_power)
+        length, power = options.max_length, options.length_power
+        best = greedy_search(model, sos, eos, batch, pad, length, power, constraint, limits)
         return [[hypothesis] for hypothesis in best]
-    directions = (Direction(sos, eos, reverse=False), Direction(eos, sos, reverse=True))
+    directions = both_directions(sos, eos)
     searched = directions if options.directions == "both" else directions[:1]
-    finished = beam_search(model, options, searched, batch, pad)
-    expressions = [
-        _merge(finished[first : first + options.scales])
-        for first in range(0, batch, options.scales)
-    ]
-    is_valid: _Check = cache(is_well_formed or (lambda tokens: True))
+    finished = beam_search(model, options, searched, batch, pad, constraint, limits)
+    scales = options.scales
+    expressions = [merge(finished[first : first + scales]) for first in range(0, batch, scales)]
+    is_valid: Check = cache(is_well_formed or (lambda tokens: True))
     if options.rescore:
-        expressions = [_contenders(scores, is_valid, options.top_k) for scores in expressions]
-        _rescore(model, expressions, directions, options)
-    return [_rank(scores, is_valid, options) for scores in expressions]
+
+        def place(expression: int, scale: int) -> tuple[StepModel[State], int]:
+            return model, expression * scales + scale
+
+        expressions = rescore(expressions, place, directions, is_valid, options)
+    return [rank(scores, is_valid, options) for scores in expressions]
 
 
-def _merge(finished: Sequence[Sequence[Sequence[FinishedHypothesis]]]) -> _Scores:
+def both_directions(sos: int, eos: int) -> tuple[Direction, Direction]:
+    """Return left to right and right to left."""
+    return Direction(sos, eos, reverse=False), Direction(eos, sos, reverse=True)
+
+
+def merge(finished: Sequence[Sequence[Sequence[FinishedHypothesis]]]) -> Scores:
     """Merge the hypotheses of all scales and directions of one expression."""
-    scores: _Scores = {}
+    scores: Scores = {}
     for scale, directions in enumerate(finished):
         for direction, hypotheses in enumerate(directions):
             for hypothesis in hypotheses:
@@ -77,66 +92,110 @@ def _merge(finished: Sequence[Sequence[Sequence[FinishedHypothesis]]]) -> _Score
     return scores
 
 
-def _contenders(scores: _Scores, is_valid: _Check, top_k: int) -> _Scores:
-    """Drop the sequences that cannot be among the `top_k` best.
-
-    An unknown score is at most zero. Sequences whose scores are all known therefore set a bound
-    that the others must be able to reach.
-    """
-    valid = {tokens: table for tokens, table in scores.items() if is_valid(tokens)}
-    if len(valid) < top_k:
-        return scores
-    known = sorted(float(table.sum()) for table in valid.values() if not np.isnan(table).any())
-    bound = known[-top_k] if len(known) >= top_k else -math.inf
-    return {tokens: table for tokens, table in valid.items() if np.nansum(table) >= bound}
-
-
-def _rescore(
-    model: StepModel[State],
-    expressions: Sequence[_Scores],
+def rescore(
+    expressions: Sequence[Scores],
+    place: Callable[[int, int], tuple[StepModel[Any], int]],
     directions: tuple[Direction, Direction],
+    is_valid: Check,
     options: DecodingOptions,
-) -> None:
-    """Fill in the unknown scores with one decoder call for the batch."""
-    scales = options.scales
-    missing = [
-        (expression * scales + scale, tokens, direction, table)
-        for expression, scores in enumerate(expressions)
-        for scale in range(scales)
-        for tokens, table in scores.items()
-        for direction in np.flatnonzero(np.isnan(table[scale]))
+) -> list[Scores]:
+    """Fill in unknown scores until it is certain which sequences are the best.
+
+    An unknown score is at most zero, so a sequence whose known scores sum to less than the sum of
+    all scores of `top_k` others need not be scored further. All unknown scores of the most
+    promising sequences and one of each other are computed in a decoder call per model, again and
+    again until none is left.
+
+    Args:
+        expressions: The sequences of each expression; their tables are changed.
+        place: Returns the model and the image of an expression at a scale.
+        directions: Left to right and right to left.
+        is_valid: Tells whether a sequence is valid.
+        options: Resolved options.
+
+    Returns:
+        For each expression the sequences that may be among the best; their scores are all known.
+    """
+    while True:
+        open_sequences = [_open(scores, is_valid, options.top_k) for scores in expressions]
+        missing: list[_Entry] = [
+            (*place(expression, int(scale)), tokens, int(direction), table[scale])
+            for expression, unknown in enumerate(open_sequences)
+            for tokens, table, cells in unknown
+            for scale, direction in cells
+        ]
+        if not missing:
+            return [
+                {tokens: table for tokens, table in scores.items() if _is_complete(table)}
+                for scores in expressions
+            ]
+        for model in {id(one): one for one, *_ in missing}.values():
+            entries = [entry for entry in missing if entry[0] is model]
+            _score(model, entries, directions, options.length_power)
+
+
+def _open(
+    scores: Scores, is_valid: Check, top_k: int
+) -> list[tuple[_Tokens, NDArray[np.float64], NDArray[np.int64]]]:
+    """Return the sequences to score next: tokens, table, and the cells to compute, (cells, 2)."""
+    valid = {tokens: table for tokens, table in scores.items() if is_valid(tokens)}
+    candidates = valid if len(valid) >= top_k else scores
+    known = sorted(float(table.sum()) for table in candidates.values() if _is_complete(table))
+    bound = known[-top_k] if len(known) >= top_k and candidates is valid else -math.inf
+    unknown = [
+        (tokens, table)
+        for tokens, table in candidates.items()
+        if not _is_complete(table) and np.nansum(table) >= bound
     ]
-    if not missing:
-        return
-    images, beams = _assign_beams([image for image, *_ in missing])
-    steps = 1 + max(len(tokens) for _, tokens, *_ in missing)
+    unknown.sort(key=lambda item: -float(np.nanmean(item[1])))
+    leaders = max(0, top_k - len(known)) if candidates is valid else len(unknown)
+    return [
+        (tokens, table, np.argwhere(np.isnan(table))[: None if rank < leaders else 1])
+        for rank, (tokens, table) in enumerate(unknown)
+    ]
+
+
+def _is_complete(table: NDArray[np.float64]) -> bool:
+    return not np.isnan(table).any()
+
+
+def _score(
+    model: StepModel[State],
+    missing: Sequence[_Entry],
+    directions: tuple[Direction, Direction],
+    length_power: float,
+) -> None:
+    """Compute scores with one decoder call.
+
+    Args:
+        model: The decoder.
+        missing: What to compute.
+        directions: Both directions.
+        length_power: See `DecodingOptions.length_power`.
+    """
+    missing = sorted(missing, key=lambda entry: entry[1])
+    used, images = np.unique([image for _, image, *_ in missing], return_inverse=True)
+    beams = np.arange(len(images)) - np.searchsorted(images, images, side="left")
+    steps = 1 + max(len(tokens) for _, _, tokens, *_ in missing)
     # The decoder is causal: any token will do as padding after a sequence.
-    sequences = np.full(
-        (len(expressions) * scales, beams.max() + 1, steps + 1), directions[0].end, np.int64
-    )
+    sequences = np.full((len(used), beams.max() + 1, steps + 1), directions[0].end, np.int64)
     counted = np.zeros((*sequences.shape[:2], steps), dtype=bool)
-    for image, beam, (_, tokens, number, _) in zip(images, beams, missing, strict=True):
+    for image, beam, (_, _, tokens, number, _) in zip(images, beams, missing, strict=True):
         direction = directions[number]
         ordered = reversed(tokens) if direction.reverse else tokens
         sequence = (direction.start, *ordered, direction.end)
         sequences[image, beam, : len(sequence)] = sequence
         counted[image, beam, : len(sequence) - 1] = True
-    output, _ = model.step(sequences[..., :-1], model.start())
+    state = model.select(model.start(), used, np.zeros((len(used), 1), dtype=np.int64))
+    output, _ = model.step(sequences[..., :-1], state)
     log_probabilities = np.take_along_axis(output, sequences[..., 1:, None], axis=-1)[..., 0]
     totals = np.where(counted, log_probabilities, 0.0).sum(axis=-1, dtype=np.float64)
-    scores = totals / np.maximum(counted.sum(axis=-1), 1) ** options.length_power
-    for image, beam, (_, _, number, table) in zip(images, beams, missing, strict=True):
-        table[image % scales, number] = scores[image, beam]
+    scores = totals / np.maximum(counted.sum(axis=-1), 1) ** length_power
+    for image, beam, (*_, number, row) in zip(images, beams, missing, strict=True):
+        row[number] = scores[image, beam]
 
 
-def _assign_beams(images: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give each entry of a sorted list of images the next free beam of its image."""
-    indices = np.array(images)
-    first = np.searchsorted(indices, indices, side="left")
-    return indices, np.arange(len(indices)) - first
-
-
-def _rank(scores: _Scores, is_valid: _Check, options: DecodingOptions) -> list[Hypothesis]:
+def rank(scores: Scores, is_valid: Check, options: DecodingOptions) -> list[Hypothesis]:
     """Return the best sequences of one expression, valid ones first; ties go by token ids."""
     ranked = []
     for tokens, table in scores.items():

@@ -28,16 +28,26 @@ class DecodingOptions:
 
     beam: int = 3  # beam width per image, scale and direction; at least `top_k` is used
     scales: int = 2  # image scales (test-time augmentation), 1 to 3; 1 when greedy
+    # Search greedily in both directions at one scale, and go on to the other scales only where the
+    # directions disagree or are not sure. Applies to `top_k` 1, and to models with a threshold
+    # for it; all others are searched with the given beam width at all scales.
+    adaptive: bool = True
     greedy: bool = False  # take the best token at each step, left to right, at one scale
     top_k: int = 1  # hypotheses returned per expression, best first
     directions: Directions = "both"  # a model trained in one direction always uses "forward"
     rescore: bool = True  # score each hypothesis in both directions; bidirectional models only
+    # Decode only expressions that LaTeX accepts. Models that were imported from the checkpoints of
+    # others decode as their authors' program does, whatever this is.
+    constrained: bool = True
     max_length: int = 200  # maximum number of tokens, start and end excluded
     length_power: float = 1.0  # 0 ranks by the sum of log-probabilities, 1 by their mean
     finished: int | None = None  # finished hypotheses that end a search; None: max(3, top_k)
     # "likely" ends a search when no open beam scores better than the worst finished hypothesis;
     # "certain" only when none could, even with certain tokens up to max_length.
     stopping: Literal["likely", "certain"] = "likely"
+    # Weight of the tree score of finished hypotheses, for models that have one (TAMER); not used
+    # when greedy.
+    tree_weight: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("beam", "scales", "top_k", "max_length", "finished"):
@@ -64,13 +74,23 @@ class DecodingOptions:
             model_directions: Directions that the model was trained in.
         """
         if self.greedy:
-            return replace(self, beam=1, scales=1, directions="forward", rescore=False, finished=1)
+            return replace(
+                self,
+                beam=1,
+                scales=1,
+                adaptive=False,
+                directions="forward",
+                rescore=False,
+                finished=1,
+            )
         beam = max(self.beam, self.top_k)
         # Waiting for as many finished hypotheses as there are beams is slow and finds little more.
         finished = self.finished or min(beam, max(_MIN_FINISHED, self.top_k))
+        options = replace(self, beam=beam, finished=finished)
         if model_directions == "forward":
-            return replace(self, beam=beam, finished=finished, directions="forward", rescore=False)
-        return replace(self, beam=beam, finished=finished)
+            options = replace(options, directions="forward", rescore=False)
+        needs = self.top_k == 1 and options.directions == "both" and options.rescore
+        return replace(options, adaptive=self.adaptive and needs)
 
     @classmethod
     def override(cls, options: DecodingOptions | None, **changes: Any) -> DecodingOptions:

@@ -35,7 +35,8 @@ class StepModel(Protocol[State]):
         """Return the state of some images and, for each, of some beams.
 
         Args:
-            state: A state returned by `step`.
+            state: A state returned by `start`, `step` or `select`. Before the first token, an
+                image has one beam.
             images: int64 (new batch,), batch indices of the images to keep.
             beams: int64 (new batch, new beams), beam indices to keep; repeats are allowed.
         """
