@@ -3,7 +3,8 @@
     python scripts/make_vocabulary.py --texts texts/*.txt.gz --symbols symbols/*.jsonl.gz \
         --ink crohme_inkml.zip --fonts data/fonts --output configs/vocabulary.txt
 
-Prints a Markdown table with the number of texts, samples and fonts of every token.
+Prints Markdown tables with the number of texts, samples and fonts of every token, and of every
+known symbol that is not in the vocabulary, by the reason.
 """
 
 import argparse
@@ -14,7 +15,12 @@ from posformer.latex import Vocabulary
 from posformer.synthesis.bank import SymbolBank
 from posformer.synthesis.corpora import load_corpus
 from posformer.synthesis.fonts import load_fonts
-from posformer.synthesis.inventory import count_tokens, list_tokens, markdown_table
+from posformer.synthesis.inventory import (
+    count_tokens,
+    list_rejected,
+    list_tokens,
+    markdown_table,
+)
 
 
 def main() -> None:
@@ -30,9 +36,11 @@ def main() -> None:
     if options.ink is not None:
         banks.append(SymbolBank.from_inks(load_ink(options.ink, "train")))
     fonts = None if options.fonts is None else load_fonts(options.fonts)
-    entries = list_tokens(count_tokens(options.texts), SymbolBank.merge(banks), fonts)
+    basis = count_tokens(options.texts), SymbolBank.merge(banks), fonts
+    entries = list_tokens(*basis)
     Vocabulary([entry.token for entry in entries]).save(options.output)
-    print(markdown_table(entries), end="")
+    print(markdown_table(entries))
+    print(markdown_table(list_rejected(*basis)), end="")
 
 
 if __name__ == "__main__":

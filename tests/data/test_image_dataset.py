@@ -383,3 +383,62 @@ def test_crohme_is_complete(crohme_zip, split, count):
         assert image.shape == tuple(images.sizes[index])
         assert set(np.unique(image)) == {0, 255}
         assert not image[0].any()
+
+
+LABELS = (
+    "name\tkind\tlines\ttokens\tsource\tlicence\n"
+    "p1\tscan\t1\tx ^ { 2 }\ts1\tnot stated\n"
+    "p2\tphoto-paper\t2\tx \\\\ y\ts2\tnot stated\n"
+)
+
+
+def photograph() -> np.ndarray:
+    """Two dark crosses below each other, far apart, on grey paper."""
+    page = np.full((500, 400), 180, np.uint8)
+    for top in (60, 300):
+        for shift in range(110):
+            page[top + shift, 100 + shift : 110 + shift] = 40
+            page[top + shift, 210 - shift : 220 - shift] = 40
+    return page
+
+
+PHOTOGRAPHS = {
+    "photos/dev/labels.tsv": LABELS.encode(),
+    "photos/dev/img/p1.png": encoded(photograph()[:250], "png"),
+    "photos/dev/img/p2.png": encoded(photograph(), "png"),
+}
+
+
+def test_photographs_have_kinds_and_are_prepared(write):
+    images = open_images(write(PHOTOGRAPHS), "dev")
+    assert [(one.name, one.tokens, one.kind, one.source) for one in images] == [
+        ("p1", ("x", "^", "{", "2", "}"), "scan", "s1"),
+        ("p2", ("x", "\\\\", "y"), "photo-paper", "s2"),
+    ]
+    assert {kind: len(part) for kind, part in images.by_kind().items()} == {
+        "photo-paper": 1,
+        "scan": 1,
+    }
+    assert images.sizes.tolist() == [list(images.image(index).shape) for index in (0, 1)]
+    cross = images.image(0)
+    assert 40 < cross.shape[0] < 70 and cross[0, 0] == 0 and cross.max() > 230  # symbols of 30
+    sample = ImageSampler(images, None, crop_margin=4).sample(1, np.random.default_rng(0))
+    assert sample.render()[0].shape == (sample.height, sample.width)
+
+
+@pytest.mark.parametrize("preprocessing", ["grey", "binary"])
+def test_formulas_of_photographs_can_be_split(write, preprocessing):
+    images = open_images(write(PHOTOGRAPHS), "dev", preprocessing=preprocessing)
+    assert len(images.formulas(1)) == 2
+    assert len(images.formulas(0)) == len(images.formulas(1, split=False)) == 1
+
+
+def test_photograph_without_ink_is_an_empty_image(write):
+    blank = {**PHOTOGRAPHS, "photos/dev/img/p1.png": encoded(photograph()[:40], "png")}
+    assert not open_images(write(blank), "dev").image(0).any()
+
+
+def test_missing_column_of_a_label_file_is_located(write):
+    broken = {**PHOTOGRAPHS, "photos/dev/labels.tsv": LABELS.encode() + b"p3\tscan\t1\n"}
+    with pytest.raises(DataError, match=r"labels\.tsv line 4: has 3 columns, the header 6"):
+        open_images(write(broken), "dev")

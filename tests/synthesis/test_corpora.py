@@ -222,3 +222,28 @@ def test_omniglot(crohme_zip):
 )
 def test_names_of_the_same_shape_become_one_token(name, token):
     assert canonical_name(name) == token
+
+
+def test_flagged_ones_and_crossed_sevens_are_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    flagged, slanted = [[0, 500], [400, 0], [420, 1000]], [[0, 1000], [700, 0]]
+    seven, cross = [[0, 0], [700, 0], [300, 1000]], [[50, 450], [900, 350]]
+    entries = [entry("1", "ann", bar(rng)) for _ in range(60)]
+    entries += [entry("7", "ann", jittered(seven, rng)) for _ in range(60)]
+    entries += [entry("l", "ann", bar(rng)) for _ in range(60)]
+    entries += [entry("/", "ann", jittered(slanted, rng)) for _ in range(60)]
+    entries += [entry("A", "ann", jittered(flagged, rng), cross) for _ in range(60)]
+    entries += [entry("\\Lambda", "ann", jittered(flagged, rng)) for _ in range(60)]
+    odd = [entry("1", "bob", flagged), entry("7", "bob", seven, cross), entry("1", "bob", slanted)]
+    faults = find_faults(read_symbols(write(tmp_path / "a.jsonl", entries + odd)))
+    assert faults[-3:-1] == ["", ""] and faults[-1]
+
+
+def test_straight_lines_are_dropped_where_they_are_rare(tmp_path):
+    rng = np.random.default_rng(0)
+    first, second = [[0, 0], [700, 1000]], [[700, 0], [0, 1000]]
+    entries = [entry("x", "ann", jittered(first, rng), jittered(second, rng)) for _ in range(30)]
+    entries += [entry("l", "ann", bar(rng)) for _ in range(30)]
+    entries += [entry("x", "bob", first)]
+    faults = find_faults(read_symbols(write(tmp_path / "a.jsonl", entries)))
+    assert faults == [""] * 60 + ["straight line"]

@@ -45,12 +45,12 @@ def test_length_stays_within_bounds(grammar):
 
 def test_only_tokens_of_captions_and_vocabulary_are_sampled():
     captions = [tokenize("a + b ^ { 2 }"), tokenize("c _ { 1 } = 3"), tokenize("x ( y )")]
-    words = {token for caption in captions for token in caption}
+    known = {token for caption in captions for token in caption}
     rng = np.random.default_rng(0)
     every = {t for _ in range(100) for t in Grammar.fit(captions).sample(rng)}
-    assert every <= words
-    some = {t for _ in range(100) for t in Grammar.fit(captions, words - {"("}).sample(rng)}
-    assert some <= words - {"(", ")", "x", "y"}
+    assert every <= known
+    some = {t for _ in range(100) for t in Grammar.fit(captions, known - {"("}).sample(rng)}
+    assert some <= known - {"(", ")", "x", "y"}
 
 
 def test_lines_add_only_line_breaks():

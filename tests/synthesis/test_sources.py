@@ -154,8 +154,18 @@ def test_command_writes_photographs_of_texts(lines, tmp_path, monkeypatch):
     assert all(("\\\\" in example.tokens) == (lines != "1") for example in images)
 
 
-def test_command_needs_texts_for_cameras(tmp_path):
+def test_command_falls_back_to_own_formulas_and_hand(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["synthesize", "--camera", "1", "--count", "3", "--lines", "2", "--output", "a.zip"]
+    result = CliRunner().invoke(app, [*arguments, "--environments", "cases"])
+    assert result.exit_code == 0, result.output
+    for example in open_images(tmp_path / "a.zip", "synthetic"):
+        assert "\\begin{cases}" in example.tokens
+        assert example.tokens.count("\\\\") == 1
+
+
+def test_options_of_the_grammar_are_refused_with_cameras(tmp_path):
     arguments = ["synthesize", "--camera", "0.5", "--count", "1", "--output", str(tmp_path / "a")]
-    result = CliRunner().invoke(app, arguments)
+    result = CliRunner().invoke(app, [*arguments, "--levels", "1-2"])
     assert result.exit_code == 2
-    assert "--texts" in result.output
+    assert "--levels" in result.output

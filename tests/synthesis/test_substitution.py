@@ -50,27 +50,28 @@ def test_symbols_are_substituted_consistently_within_their_kind(seed: int) -> No
 def test_weights_grow_with_the_root_of_counts() -> None:
     bank = SymbolBank.from_inks([aligned("a"), aligned("b " * 16)])
     substitution = SymbolSubstitution(bank, substitution=1, each=1)
-    drawn = [
+    sampled = [
         substitution(aligned("x"), np.random.default_rng(seed)).tokens[0] for seed in range(500)
     ]
-    assert 2.5 < drawn.count("b") / drawn.count("a") < 6  # the root of 16, within chance
+    assert 2.5 < sampled.count("b") / sampled.count("a") < 6  # the root of 16, within chance
 
 
 def test_weights_of_the_two_cases_of_a_letter_are_closer() -> None:
     bank = SymbolBank.from_inks([aligned("C"), aligned("c " * 16)])
     substitution = SymbolSubstitution(bank, substitution=1, each=1)
-    drawn = [
+    sampled = [
         substitution(aligned("x"), np.random.default_rng(seed)).tokens[0] for seed in range(500)
     ]
-    assert 1.5 < drawn.count("c") / drawn.count("C") < 2.7  # the fourth root of 16, within chance
+    ratio = sampled.count("c") / sampled.count("C")
+    assert 1.5 < ratio < 2.7  # the fourth root of 16, within chance
 
 
 def test_exponents_of_letters_become_primes() -> None:
     bank = SymbolBank.from_inks([aligned("x ^ { \\prime }", "prime", "ann"), aligned("2")])
     substitution = SymbolSubstitution(bank, substitution=1, each=1)
     given = aligned("y ^ { 2 } + 3 ^ { 2 } + x ^ { 2 2 }", "given", "cat")
-    drawn = [substitution(given, np.random.default_rng(seed)) for seed in range(60)]
-    primed = [ink for ink in drawn if "\\prime" in ink.tokens]
+    sampled = [substitution(given, np.random.default_rng(seed)) for seed in range(60)]
+    primed = [ink for ink in sampled if "\\prime" in ink.tokens]
     assert 5 < len(primed) < 25  # a quarter, within chance
     for ink in primed:
         check_whole(ink)
@@ -163,8 +164,8 @@ def test_parentheses_become_other_delimiters_in_pairs() -> None:
     bank = SymbolBank.from_inks([*CORPUS, aligned("( [ | ] )", "fences", "ann")])
     substitution = SymbolSubstitution(bank, substitution=1, each=1)
     given = aligned("a ( b ) + ( c )", "given", "cat")
-    drawn = [substitution(given, np.random.default_rng(seed)) for seed in range(60)]
-    for ink in drawn:
+    sampled = [substitution(given, np.random.default_rng(seed)) for seed in range(60)]
+    for ink in sampled:
         check_whole(ink)
-    pairs = [(ink.tokens[1], ink.tokens[3], ink.tokens[5], ink.tokens[7]) for ink in drawn]
+    pairs = [(ink.tokens[1], ink.tokens[3], ink.tokens[5], ink.tokens[7]) for ink in sampled]
     assert set(pairs) == {("(", ")") * 2, ("[", "]") * 2, ("|", "|") * 2}

@@ -9,7 +9,12 @@ import pytest
 from posformer.errors import DataError
 from posformer.synthesis.glyphs import own_bank
 from posformer.synthesis.inventory import count_tokens, list_tokens, markdown_table
-from posformer.synthesis.texts import canonical_tokens, load_texts, with_limits
+from posformer.synthesis.texts import (
+    canonical_tokens,
+    is_validation_text,
+    load_texts,
+    with_limits,
+)
 
 LINES = ["7\tx + y", "1\tx ^ { 2 } = y", "1\t\\sum _ { i } x", "1\t\\alpha + x", "x", "1\tx _ {"]
 TOKENS = ["x", "y", "i", "2", "+", "=", "^", "_", "{", "}", "\\sum", "\\limits"]
@@ -80,3 +85,16 @@ def test_vocabulary_lists_what_can_be_drawn_and_is_used(path):
     assert not {"\\aleph", "\\dfrac", "z"} & set(tokens)
     assert tokens == sorted(tokens)
     assert "`\\hat` 50/0/0" in markdown_table(entries)
+
+
+def test_some_texts_are_kept_for_validation(tmp_path):
+    texts = [f"x ^ {{ {' '.join(str(number))} }}" for number in range(3000)]
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(texts))
+    tokens = [*"x^{}0123456789"]
+    training, validation = (load_texts([path], tokens, validation=one) for one in (False, True))
+    assert len(training) + len(validation) == 3000
+    assert 1 <= len(validation) <= 20  # about one of 500
+    kept = {canonical_tokens(validation[index]) for index in range(len(validation))}
+    assert all(is_validation_text(text) for text in kept)
+    assert not kept & {canonical_tokens(training[index]) for index in range(len(training))}

@@ -1,9 +1,9 @@
 """Run by test_parallel: the gradients of the first two batches, in one process or two."""
 
-import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -21,9 +21,7 @@ def first_examples(stream: BatchStream) -> list[RenderedSample]:
     return [stream._rendered(samples[index], index) for index in members.tolist()]
 
 
-def main() -> None:
-    config_path, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+def save_gradients(config_path: Path, folder: Path, rank: int, world: int) -> None:
     torch.set_num_threads(1)
     config = load_config(config_path, ["batch.max_images=5", "model.decoder.dropout=0.0"])
     examples = open_examples(config.data, config.model.image)
@@ -32,7 +30,8 @@ def main() -> None:
     module = TrainingModule(config, examples.vocabulary, 64).eval()  # batch norm in eval mode
     model: torch.nn.Module = module.model
     if world > 1:
-        dist.init_process_group("gloo", rank=rank, world_size=world)
+        store = f"file://{folder / 'store'}"
+        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world)
         model = DistributedDataParallel(model)
     ranks = [rank] if world > 1 else [0, 1]
     mine = [
@@ -42,8 +41,6 @@ def main() -> None:
             BatchStream(examples.train, collator, config.batch, 0, rank=which, world=2)
         )
     ]
-    import numpy as np
-
     batch = collator(mine, np.random.default_rng(0))
     output = model(batch.images, batch.padding, batch.input_ids, batch.position_identifiers)
     total_loss(all_losses(output, batch, config.loss), config.loss).backward()
@@ -53,4 +50,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    save_gradients(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

@@ -1,5 +1,6 @@
 """Training runs in processes of their own."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ def command(config: Path, run: Path, *overrides: str) -> list[str]:
 def run_to_end(config: Path, run: Path, *overrides: str) -> str:
     """Train until the end, and return what was printed."""
     done = subprocess.run(
-        command(config, run, *overrides), capture_output=True, text=True, timeout=300
+        command(config, run, *overrides), capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
@@ -28,20 +29,25 @@ def stop_run(
     how: signal.Signals, after: int, config: Path, run: Path, *overrides: str
 ) -> subprocess.Popen[bytes]:
     """Start a run, and send a signal once a checkpoint has seen more than `after` examples."""
+
+    def prepare() -> None:
+        # A test suite in the background passes on an ignored interrupt.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.nice(5)  # on a busy machine, the run must not end before this process sees its progress
+
     process = subprocess.Popen(
         command(config, run, *overrides),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        # A test suite in the background passes on an ignored interrupt.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=prepare,
     )
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline and process.poll() is None:
         if examples_seen(run / "last.ckpt") > after:
             process.send_signal(how)
             break
         time.sleep(0.05)
-    process.wait(timeout=120)
+    process.wait(timeout=300)
     return process
 
 

@@ -7,6 +7,7 @@ import torch
 from posformer.errors import UnknownTokenError
 from posformer.latex import Vocabulary
 from posformer.models import PositionConfig
+from posformer.models.san_targets import SanTargets
 from posformer.training.collate import IGNORE, Batch, Collator, RenderedSample
 
 VOCABULARY = Vocabulary(["1", "2", "^", "x", "{", "}"])
@@ -32,6 +33,22 @@ def test_a_batch_has_both_directions_of_an_image() -> None:
 def test_a_sample_can_have_one_direction() -> None:
     batch = collate(example("1 2", reverse=True))
     assert batch.input_ids[0].tolist() == [[EOS, *VOCABULARY.encode(["2", "1"])]]
+
+
+def test_a_target_coding_makes_the_steps_and_finds_their_ink() -> None:
+    coding = SanTargets(VOCABULARY)
+    boxes = np.full((5, 4), np.nan, np.float32)
+    boxes[0], boxes[3] = (2, 8, 14, 18), (30, 2, 38, 8)  # x and 2
+    collator = Collator(VOCABULARY, None, with_ink=True, coding=coding)
+    batch = collator([example("x ^ { 2 }", boxes), example("1", boxes[:1])], RNG)
+    steps = coding.encode(["x", "^", "{", "2", "}"])
+    assert batch.input_ids[0, 0].tolist() == steps.input_ids
+    assert batch.target_ids[0, 0].tolist() == steps.target_ids
+    assert batch.target_ids[1, 0].tolist() == [VOCABULARY.index("1"), EOS, IGNORE, IGNORE]
+    assert batch.attention_targets is not None
+    touched = batch.attention_targets[0, 0]
+    assert touched.any(-1).tolist() == [True, False, True, False]
+    assert not (touched[0] & touched[2]).any()
 
 
 def test_targets_after_the_end_are_ignored() -> None:
@@ -128,6 +145,20 @@ class TestInk:
             batch.symbol_targets is not None
             and (batch.symbol_targets == VOCABULARY.index("2")).any()
         )
+
+    def test_the_distribution_is_highest_at_symbols(self) -> None:
+        boxes = np.array([[4, 4, 12, 12], [np.nan] * 4, [32, 0, 64, 64]], np.float32)
+        image = np.zeros((64, 80), np.uint8)
+        sample = RenderedSample("e", ("1", "^", "x"), image, boxes)
+        wide = RenderedSample("f", ("1",), np.zeros((64, 96), np.uint8), boxes[:1])
+        batch = Collator(VOCABULARY, None, with_ink=True)([sample, wide], RNG)
+        assert batch.symbol_distribution is not None
+        first, second = batch.symbol_distribution
+        assert first[0, 0] == 1 and first[0, 1] < 0.01  # a small symbol fills one cell
+        # A cell beside the center is one deviation away in x and half of one in y.
+        assert first[1, 2].item() == pytest.approx(np.exp(-((8 / 8) ** 2 + (8 / 16) ** 2) / 2))
+        assert first[1, 2] > first[0, 2] > first[0, 4]
+        assert (first[:, 5] == -1).all() and (second >= 0).all()
 
     def test_attention_targets_are_the_cells_of_each_token(self, batch: Batch) -> None:
         assert batch.attention_targets is not None

@@ -1,9 +1,11 @@
 """Several sources of training examples in one config."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from posformer.data.ink_dataset import InkSampler
 from posformer.errors import ConfigError
@@ -12,7 +14,8 @@ from posformer.latex import Vocabulary
 from posformer.models.model_config import ImageConfig, from_dict
 from posformer.synthesis.glyphs import own_bank
 from posformer.synthesis.layout import lay_out
-from posformer.training.data_mix import mix_sources
+from posformer.training.data_mix import held_out_texts, mix_sources
+from posformer.training.datasets import photo_validation
 from posformer.training.training_config import DataConfig, SourceConfig
 
 TEXTS = ["x + y = 1", "\\frac { a } { b }", "x ^ { 2 }", "y", "a = b", "\\hat { x }"]
@@ -76,3 +79,34 @@ def test_missing_data_are_reported(config, inks, source, extra, message):
     without = DataConfig(sources=(SourceConfig("hands"),))
     with pytest.raises(ConfigError, match=r"data\.texts"):
         _open(without, inks)
+
+
+def test_texts_of_further_sets_are_held_out(config, tmp_path):
+    (tmp_path / "photos" / "img").mkdir(parents=True)
+    Image.new("L", (40, 40), 255).save(tmp_path / "photos/img/p1.png")
+    (tmp_path / "photos/labels.tsv").write_text("name\tkind\ttokens\np1\tscan\t{ x } ^ 2\n")
+    for option in ("held_out", "validation_photos"):
+        with_photos = replace(config, **{option: ("photos",)})
+        assert held_out_texts(with_photos) == [("{", "x", "}", "^", "2")]
+    with pytest.raises(ConfigError, match=r"data\.held_out: texts has no captions"):
+        (tmp_path / "texts").mkdir()
+        held_out_texts(replace(config, held_out=("texts",)))
+
+
+def test_validation_photographs_by_kind(tmp_path):
+    (tmp_path / "photos" / "img").mkdir(parents=True)
+    image = np.full((200, 300), 200, np.uint8)
+    image[50:150, 140:150] = 30
+    labels = ["name\tkind\ttokens\tsource"]
+    for name, kind in (("p1", "scan"), ("p2", "print"), ("p3", "scan")):
+        Image.fromarray(image).save(tmp_path / f"photos/img/{name}.png")
+        labels.append(f"{name}\t{kind}\t1\ta")
+    (tmp_path / "photos/labels.tsv").write_text("\n".join(labels))
+    config = DataConfig(validation_photos=(str(tmp_path / "photos"),))
+    found = photo_validation(config, replace(IMAGE, preprocessing="grey"))
+    assert {kind: len(sampler) for kind, sampler in found.items()} == {"print": 1, "scan": 2}
+    sample = found["scan"].sample(1, np.random.default_rng(0))
+    assert sample.name == "p3" and sample.height < 40  # a symbol of 30 pixels at scale 0.7
+    twice = replace(config, validation_photos=2 * config.validation_photos)
+    with pytest.raises(ConfigError, match="more than one has kind 'print'"):
+        photo_validation(twice, IMAGE)

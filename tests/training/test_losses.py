@@ -108,3 +108,15 @@ def test_the_background_has_its_own_weight_in_the_symbol_map() -> None:
         output(symbol_map=scores), batch(symbol_targets=cells), LossConfig(background=0.25)
     )
     assert losses["symbol_map"].item() == pytest.approx(0.25 * math.log(4) / 1.25)
+
+
+def test_the_distribution_loss_is_zero_for_a_perfect_map() -> None:
+    targets = torch.tensor([[[0.2, 0.9, -1.0]]])  # the last cell is padding
+    perfect = torch.logit(targets.clamp(min=0.01))
+    losses = [
+        all_losses(output(distribution=logits), batch(symbol_distribution=targets), LossConfig())
+        for logits in (perfect, perfect + torch.tensor([0.0, 0.0, 7.0]), perfect + 1.0)
+    ]
+    values = [loss["distribution"].item() for loss in losses]
+    assert values[:2] == pytest.approx([0.0, 0.0], abs=1e-6) and values[2] > 0.05
+    assert "distribution" not in all_losses(output(), batch(), LossConfig())

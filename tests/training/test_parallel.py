@@ -1,13 +1,12 @@
 """Several processes: sharding of examples and batches, and gradients."""
 
-import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from gradients import save_gradients
 
 from posformer.training.batch_stream import BatchStream
 from posformer.training.datasets import open_examples
@@ -68,25 +67,10 @@ def test_directions_of_a_batch(tiny_config: Path, directions: str, starts: set[i
 
 
 def test_gradients_of_two_processes_match_those_of_one(tiny_config: Path, tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    script = Path(__file__).with_name("gradients.py")
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(script), str(tiny_config), str(tmp_path)],
-            env={**environment, "RANK": str(rank), "WORLD_SIZE": "2"},
-        )
-        for rank in range(2)
-    ]
+    command = [sys.executable, Path(__file__).with_name("gradients.py"), tiny_config, tmp_path]
+    processes = [subprocess.Popen([*command, str(rank), "2"]) for rank in range(2)]
     assert [process.wait(timeout=240) for process in processes] == [0, 0]
-    subprocess.run(
-        [sys.executable, str(script), str(tiny_config), str(tmp_path)],
-        env={**os.environ, "RANK": "0", "WORLD_SIZE": "1"},
-        check=True,
-        timeout=240,
-    )
+    save_gradients(tiny_config, tmp_path, rank=0, world=1)
     together, alone = (torch.load(tmp_path / f"gradients-{world}.pt") for world in (2, 1))
     assert together.keys() == alone.keys() and together
     for name, value in alone.items():

@@ -1,13 +1,12 @@
 """Training runs on a small synthetic data set: overfitting, resuming, errors."""
 
 import csv
-import os
 import signal
 from pathlib import Path
 
 import pytest
 import torch
-from processes import examples_seen, run_to_end, stop_run
+from processes import examples_seen, stop_run
 
 from posformer.data import open_images
 from posformer.errors import ConfigError
@@ -66,13 +65,14 @@ RESUMED = (
 def test_a_run_stopped_in_mid_epoch_ends_with_the_same_weights(
     tiny_config: Path, tmp_path: Path
 ) -> None:
-    run_to_end(tiny_config, tmp_path / "whole", *RESUMED)
+    config = load_config(tiny_config, RESUMED)
+    train(config, tmp_path / "whole")
     whole = weights(tmp_path / "whole")
     for how in (signal.SIGKILL, signal.SIGINT):
         run = tmp_path / how.name
         stop_run(how, 68, tiny_config, run, *RESUMED)
         assert 64 < examples_seen(run / "last.ckpt") < 3 * 64
-        run_to_end(tiny_config, run, *RESUMED, "--resume")
+        train(config, run, resume=True)
         for name, value in weights(run).items():
             assert torch.equal(value, whole[name]), (how.name, name)
 
@@ -111,12 +111,3 @@ def test_fine_tuning_extends_the_vocabulary_of_a_model(
     tuned = load_model(tmp_path / "run" / "last.ckpt")
     assert tuned.vocabulary.tokens[:3] == known.tokens
     assert len(tuned.vocabulary) > len(known)
-
-
-def test_two_processes_train_one_model(tiny_config: Path, tmp_path: Path) -> None:
-    changes = ("devices=2", "epochs=2", "validate_every=1", "batch.max_images=5")
-    run_to_end(tiny_config, tmp_path / "run", *changes)
-    checkpoint = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)
-    assert checkpoint["posformer"]["seen"] == 2 * 64  # every example once per epoch
-    assert checkpoint["epoch"] == 1
-    assert not os.environ.get("LOCAL_RANK")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import overload
 
@@ -14,8 +14,9 @@ from posformer.data.labels import Example, Problem, line_location, read_labels
 from posformer.data.sampling import check_scale_range
 from posformer.data.splits import Split, find_splits, pick_split
 from posformer.data.storage import Files, open_files
-from posformer.errors import DataError, ImageError
+from posformer.errors import DataError, ImageError, NoInkError
 from posformer.image.loading import Polarity, image_size, load_image, white_on_black
+from posformer.image.preparation import Preprocessing, prepare_image
 from posformer.image.sizing import fit_scale, ink_box, resample
 
 _HEADER_BYTES = 4096  # nearly always enough to read the size of an image
@@ -33,8 +34,12 @@ def open_images(
     vocabulary: Container[str] | None = None,
     polarity: Polarity = "auto",
     strict: bool = True,
+    preprocessing: Preprocessing = "grey",
 ) -> "ImageDataset":
     """Open a split of a dataset; the layout (CROHME, MNE, HME100K, M2E) is detected.
+
+    Images of a kind, according to a column of the label file, are photographs of any size: they
+    are prepared as `Recognizer` does it.
 
     Args:
         path: A folder or a zip archive.
@@ -43,6 +48,7 @@ def open_images(
         polarity: The ink of the images, which are always returned as white ink on black.
         strict: Whether a problem in the label file is an error. Otherwise the lines concerned
             are skipped and `ImageDataset.problems` lists them.
+        preprocessing: How photographs are prepared: `image.preprocessing` of the model.
 
     Raises:
         DataError: If the split does not exist or has a problem; names file, line and token.
@@ -53,7 +59,7 @@ def open_images(
     if strict and problems:
         more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
         raise DataError(f"{problems[0]}{more}")
-    return ImageDataset(files, found, examples, polarity, problems)
+    return ImageDataset(files, found, examples, polarity, problems, preprocessing)
 
 
 @dataclass(eq=False, repr=False)
@@ -68,6 +74,7 @@ class ImageDataset(Sequence[Example]):
     examples: Sequence[Example]
     polarity: Polarity = "auto"  # the ink of the images
     label_problems: Sequence[Problem] = ()
+    preprocessing: Preprocessing = "grey"  # of photographs
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -87,28 +94,53 @@ class ImageDataset(Sequence[Example]):
     def select(self, indices: Iterable[int]) -> "ImageDataset":
         """Return a dataset of only these examples, in this order."""
         selected = [self.examples[index] for index in indices]
-        return ImageDataset(self.files, self.split, selected, self.polarity)
+        return replace(self, examples=selected, label_problems=())
+
+    def by_kind(self) -> dict[str, "ImageDataset"]:
+        """Return a dataset for each kind of photograph, in alphabetical order."""
+        members: dict[str, list[int]] = {}
+        for index, example in enumerate(self.examples):
+            members.setdefault(example.kind, []).append(index)
+        return {kind: self.select(members[kind]) for kind in sorted(members)}
 
     def image(self, index: int) -> NDArray[np.uint8]:
         """Read an image.
 
         Returns:
-            uint8 (height, width), white ink on black.
+            uint8 (height, width), white ink on black. A photograph without ink is returned as an
+            empty image.
 
         Raises:
             DataError: If the file is not an intact image.
         """
+        return self.formulas(index, split=False)[0]
+
+    def formulas(self, index: int, split: bool = True) -> list[NDArray[np.uint8]]:
+        """Read an image; the formulas of a photograph that stand below each other are split.
+
+        Arguments, results and errors are otherwise those of `image`.
+        """
         example = self.examples[index]
         with self._naming(example):
-            return white_on_black(load_image(self.files.read(example.path)), self.polarity)
+            content = load_image(self.files.read(example.path))
+            if not example.kind:
+                return [white_on_black(content, self.polarity)]
+            try:
+                return prepare_image(content, self.preprocessing, split)
+            except NoInkError:
+                return [np.zeros((32, 32), np.uint8)]
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """Height and width of every image, int64 (examples, 2), read from the file headers."""
+        """Height and width of every image, int64 (examples, 2), from the file headers if possible.
+
+        Photographs have to be prepared.
+        """
         sizes = np.empty((len(self), 2), dtype=np.int64)
         for index, example in enumerate(self.examples):
             with self._naming(example):
-                sizes[index] = self._read_size(example.path)
+                size = self.image(index).shape if example.kind else self._read_size(example.path)
+                sizes[index] = size
         return sizes
 
     def problems(self) -> list[Problem]:

@@ -187,13 +187,10 @@ def _unpack(arrays: Mapping[str, np.ndarray]) -> list[AlignedInk]:
 
 
 @dataclass(frozen=True)
-class InkSample:
-    """Ink with all random choices made; see `Sample`."""
+class AlignedSample:
+    """Name and tokens of a sample of aligned ink; see `Sample`."""
 
     ink: AlignedInk
-    style: RenderStyle
-    height: int
-    width: int
 
     @property
     def name(self) -> str:
@@ -204,6 +201,15 @@ class InkSample:
     def tokens(self) -> tuple[str, ...]:
         """The caption."""
         return self.ink.tokens
+
+
+@dataclass(frozen=True)
+class InkSample(AlignedSample):
+    """Ink with all random choices made; see `Sample`."""
+
+    style: RenderStyle
+    height: int
+    width: int
 
     def render(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Render the image, uint8 (height, width), and token boxes, float32 (tokens, 4)."""

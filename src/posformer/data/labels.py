@@ -26,6 +26,10 @@ class Example:
     """The image, as a path inside the dataset."""
     line: int
     """The line of the label file, from 1."""
+    kind: str = ""
+    """Of a photograph, such as `scan`; empty for images like those of CROHME."""
+    source: str = ""
+    """Where a photograph comes from: images of one source resemble each other."""
 
 
 @dataclass(frozen=True)
@@ -60,21 +64,23 @@ def read_labels(
         The valid examples, and the problems of all other lines.
 
     Raises:
-        DataError: If the label file is not UTF-8.
+        DataError: If the label file is not UTF-8, or a line lacks columns of the header.
     """
     rows = list(_read_rows(files, split))
     images = _index_images(files.names())
 
     def count_images(folder: str) -> int:
-        return sum(bool(_find_image(images, folder, label)) for _, label, _ in rows)
+        return sum(bool(_find_image(images, folder, row["name"])) for _, row in rows)
 
     folder = max(split.folders, key=count_images)
     examples: list[Example] = []
     problems: list[Problem] = []
     first_lines: dict[str, int] = {}
     fault: tuple[ProblemKind, str]
-    for line, label, tokens in rows:
-        example = Example(_strip_suffix(label), tokens, _find_image(images, folder, label), line)
+    for line, row in rows:
+        path, tokens = _find_image(images, folder, row["name"]), split_caption(row["tokens"])
+        about = {name: row[name] for name in ("kind", "source") if name in row}
+        example = Example(_strip_suffix(row["name"]), tokens, path, line, **about)
         first = first_lines.setdefault(example.name, line)
         if first != line:
             fault = "duplicate name", f"{example.name!r}, as in line {first}"
@@ -97,16 +103,29 @@ def _first_unknown(tokens: Iterable[str], vocabulary: Container[str] | None) -> 
     return next((token for token in tokens if token not in vocabulary), None)
 
 
-def _read_rows(files: Files, split: Split) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-    """Yield line, name and tokens; the name ends at the first tab or, without one, white space."""
+def _read_rows(files: Files, split: Split) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the line number and the columns, at least `name` and `tokens`, of every line.
+
+    Columns are named by a first line such as `name<TAB>kind<TAB>tokens`. Without it there are two;
+    the name ends at the first tab or, without one, white space.
+    """
     try:
         text = files.read(split.labels).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{files.path}/{split.labels}: not UTF-8: {error}") from error
-    for line, row in enumerate(text.split("\n"), start=1):
-        if row.strip():
+    rows = [(line, row) for line, row in enumerate(text.split("\n"), start=1) if row.strip()]
+    header = rows[0][1].strip().split("\t") if rows else []
+    if not {"name", "tokens"} <= set(header):
+        for line, row in rows:
             name, *rest = row.split("\t" if "\t" in row else None, 1)
-            yield line, name.strip(), split_caption(" ".join(rest))
+            yield line, {"name": name.strip(), "tokens": " ".join(rest)}
+        return
+    for line, row in rows[1:]:
+        cells = [cell.strip() for cell in row.split("\t")]
+        if len(cells) != len(header):
+            place = line_location(files, split, line)
+            raise DataError(f"{place}: has {len(cells)} columns, the header {len(header)}")
+        yield line, dict(zip(header, cells, strict=True))
 
 
 def _index_images(names: Iterable[str]) -> dict[str, str]:

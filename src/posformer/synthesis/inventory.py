@@ -18,7 +18,7 @@ from posformer.synthesis.marks import MARKS
 from posformer.synthesis.multiline import environment_tokens
 from posformer.synthesis.texts import read_texts, with_limits
 
-__all__ = ["TokenEntry", "count_tokens", "list_tokens", "markdown_table"]
+__all__ = ["TokenEntry", "count_tokens", "list_rejected", "list_tokens", "markdown_table"]
 
 MIN_SAMPLES = 30
 MIN_TEXTS = 50
@@ -33,6 +33,7 @@ _SYNONYMS = frozenset(
 
 _RULES = tokens_of("fraction", "binomial", "stack", "function", "limit", "font") | MARKS.keys()
 _STRUCTURE = tokens_of("script", "structure") - {"\\\\", "&"}
+_COMPOSED_TOKENS = frozenset[str]().union(*map(environment_tokens, COMPOSED))
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,17 @@ class TokenEntry:
     samples: int  # in the symbol bank
     fonts: int  # that have a glyph for it
     rule: bool  # whether it is drawn or composed by rule
+
+    @property
+    def fault(self) -> str:
+        """Why the token is not in the vocabulary; empty if it is."""
+        if self.token in _SYNONYMS:
+            return "looks like another token"
+        if not (self.rule or self.samples >= MIN_SAMPLES or self.fonts >= MIN_FONTS):
+            return "cannot be drawn"
+        if self.texts < MIN_TEXTS and self.token not in _COMPOSED_TOKENS:
+            return f"fewer than {MIN_TEXTS} texts"
+        return ""
 
 
 def count_tokens(paths: Iterable[Path]) -> Counter[str]:
@@ -64,25 +76,33 @@ def list_tokens(
         bank: Handwritten symbols.
         fonts: Fonts as writers.
     """
-    composed = frozenset[str]().union(*map(environment_tokens, COMPOSED))
-    found = []
-    for token in sorted({*SYMBOLS, *composed} - _SYNONYMS):
-        by_rule = token in _RULES or token in _STRUCTURE or token in composed
+    return [entry for entry in _all_entries(counts, bank, fonts) if not entry.fault]
+
+
+def list_rejected(
+    counts: Mapping[str, int], bank: SymbolBank, fonts: SymbolBank | None = None
+) -> list[TokenEntry]:
+    """Return the known symbols that are not in the vocabulary; arguments as for `list_tokens`."""
+    return [entry for entry in _all_entries(counts, bank, fonts) if entry.fault]
+
+
+def _all_entries(
+    counts: Mapping[str, int], bank: SymbolBank, fonts: SymbolBank | None
+) -> Iterator[TokenEntry]:
+    for token in sorted({*SYMBOLS, *_COMPOSED_TOKENS}):
+        by_rule = token in _RULES or token in _STRUCTURE or token in _COMPOSED_TOKENS
         samples = bank.counts.get(token, 0)
         glyphs = 0 if fonts is None else len(fonts.samples(token))
-        drawable = by_rule or samples >= MIN_SAMPLES or glyphs >= MIN_FONTS
-        texts = counts.get(token, 0)
-        if drawable and (texts >= MIN_TEXTS or token in composed):
-            found.append(TokenEntry(token, texts, samples, glyphs, by_rule))
-    return found
+        yield TokenEntry(token, counts.get(token, 0), samples, glyphs, by_rule)
 
 
 def markdown_table(entries: Iterable[TokenEntry]) -> str:
-    """Return the vocabulary by class as a Markdown table with counts."""
+    """Return tokens by class, rejected ones by fault, as a Markdown table with counts."""
     by_kind: dict[str, list[TokenEntry]] = {}
     for entry in entries:
         symbol = SYMBOLS.get(entry.token)
-        by_kind.setdefault("environment" if symbol is None else symbol.kind, []).append(entry)
+        kind = "environment" if symbol is None else symbol.kind
+        by_kind.setdefault(entry.fault or kind, []).append(entry)
     return "\n".join(_table_lines(by_kind)) + "\n"
 
 

@@ -246,8 +246,8 @@ def choose_writer(
 ) -> str:
     """Return, of a few random writers, the one who wrote most of the tokens."""
     needed = bank.tokens.intersection(tokens)
-    drawn = rng.integers(len(bank.lead_writers), size=tries).tolist()
-    candidates = [bank.lead_writers[index] for index in drawn]
+    sampled = rng.integers(len(bank.lead_writers), size=tries).tolist()
+    candidates = [bank.lead_writers[index] for index in sampled]
     return max(candidates, key=lambda writer: len(needed & bank.written_by(writer)))
 
 

@@ -9,13 +9,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from posformer.data.ink_dataset import InkSampler
+from posformer.data.ink_dataset import AlignedSample, InkSampler
 from posformer.data.sampling import Sample, Sampler
 from posformer.errors import DataError, LatexError
 from posformer.image.camera import CameraStyle, Kind, photograph, photograph_size, sample_style
 from posformer.image.normalize import flatten
 from posformer.image.sizing import fit_scale
-from posformer.ink.aligned import AlignedInk
 from posformer.ink.alignment import in_pixels
 from posformer.ink.fill import fill_aligned, filled_size, print_scale
 from posformer.synthesis.bank import SymbolBank
@@ -84,25 +83,14 @@ class InkWriter:
 
 
 @dataclass(frozen=True)
-class PrintSample:
+class PrintSample(AlignedSample):
     """Typeset contours with all random choices made; see `Sample`."""
 
-    ink: AlignedInk
     scale: float  # pixels per unit of the ink
     margin: int
     resolution: float  # share of the pixels that the image was made with, at most 1
     height: int
     width: int
-
-    @property
-    def name(self) -> str:
-        """Name of the example."""
-        return self.ink.name
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """The caption."""
-        return self.ink.tokens
 
     def render(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Render the image, uint8 (height, width), and token boxes, float32 (tokens, 4)."""
@@ -153,7 +141,11 @@ class PrintWriter:
 
 
 def compose_lines(
-    texts: TextCorpus, environments: Sequence[str], rng: np.random.Generator
+    texts: TextCorpus,
+    environments: Sequence[str],
+    rng: np.random.Generator,
+    *,
+    lines: tuple[int, int] = (2, 4),
 ) -> tuple[str, ...]:
     r"""Compose a matrix, a case distinction or a derivation from short texts.
 
@@ -161,16 +153,17 @@ def compose_lines(
         texts: The texts.
         environments: Names such as `cases`; one of them is used.
         rng: Random generator.
+        lines: Minimum and maximum number of lines.
     """
     environment = environments[int(rng.integers(len(environments)))]
-    lines = int(rng.integers(2, 5))
+    count = int(rng.integers(lines[0], lines[1] + 1))
     if environment in _MATRICES:
         columns = int(rng.integers(1, 4))
-        rows = [[texts.sample_short(rng, _CELL) for _ in range(columns)] for _ in range(lines)]
+        rows = [[texts.sample_short(rng, _CELL) for _ in range(columns)] for _ in range(count)]
         parts = [[token for cell in row for token in ("&", *cell)][1:] for row in rows]
     else:
         split = environment == "aligned" or (environment == "cases" and rng.random() < 0.5)
-        parts = [_line(texts, split, rng) for _ in range(lines)]
+        parts = [_line(texts, split, rng) for _ in range(count)]
     body = [token for part in parts for token in ("\\\\", *part)][1:]
     before: tuple[str, ...] = ()
     if environment != "aligned" and rng.random() < 0.4:

@@ -6,7 +6,8 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -280,13 +281,11 @@ def write_set(
     Raises:
         DataError: If the name of the split is invalid or the archive cannot be written.
     """
-    _check_split(split)
-    expressions = _generate(synthesizer, count, seed, split)
-    try:
-        with atomic_path(Path(path)) as part, zipfile.ZipFile(part, "w") as archive:
-            yield from _write_expressions(archive, expressions, split)
-    except OSError as error:
-        raise DataError(f"{path}: cannot write: {error.strerror}") from error
+    with _open_split(path, split) as writer:
+        for ink in _generate(synthesizer, count, seed, split):
+            image, boxes = render_aligned(in_pixels(ink))
+            writer.add(ink.name, ink.tokens, image, boxes, inkml_bytes(ink))
+            yield ink
 
 
 def write_samples(
@@ -311,54 +310,74 @@ def write_samples(
     Raises:
         DataError: If the name of the split is invalid or the archive cannot be written.
     """
-    _check_split(split)
-    captions: list[str] = []
-    boxes: dict[str, object] = {}
+    with _open_split(path, split) as writer:
+        for number in range(count):
+            sample = sampler.sample(0, np.random.default_rng([seed, number]))
+            writer.add(f"{split}_{number:06d}", sample.tokens, *sample.render())
+            yield sample
+
+
+@contextmanager
+def _open_split(path: str | os.PathLike[str], split: str) -> Iterator[_SplitWriter]:
+    """Yield a writer to an archive that appears under its name when it is complete."""
+    if not re.fullmatch(r"\w[\w.-]*", split):
+        raise DataError(f"invalid split name '{split}': use letters, digits, '_', '-' and '.'")
     try:
         with atomic_path(Path(path)) as part, zipfile.ZipFile(part, "w") as archive:
-            for number in range(count):
-                sample = sampler.sample(0, np.random.default_rng([seed, number]))
-                name = f"{split}_{number:06d}"
-                image, token_boxes = sample.render()
-                _add(archive, f"data/{split}/img/{name}.bmp", _bmp(image))
-                captions.append(f"{name}\t{' '.join(sample.tokens)}\n")
-                boxes[name] = _box_entry(sample.tokens, token_boxes)
-                yield sample
-            _add(archive, f"data/{split}/caption.txt", "".join(captions).encode())
-            _add(archive, f"data/{split}/boxes.json", json.dumps(boxes).encode())
+            writer = _SplitWriter(archive, split)
+            yield writer
+            writer.finish()
     except OSError as error:
         raise DataError(f"{path}: cannot write: {error.strerror}") from error
 
 
-def _check_split(split: str) -> None:
-    if not re.fullmatch(r"\w[\w.-]*", split):
-        raise DataError(f"invalid split name '{split}': use letters, digits, '_', '-' and '.'")
+class _SplitWriter:
+    """Adds expressions to an archive, and finally their captions and boxes."""
 
+    def __init__(self, archive: zipfile.ZipFile, split: str) -> None:
+        self._archive, self._folder = archive, f"data/{split}"
+        self._captions: list[str] = []
+        self._boxes: dict[str, object] = {}
 
-def _box_entry(tokens: Sequence[str], boxes: np.ndarray | None) -> dict[str, object]:
-    found = () if boxes is None else boxes
-    return {
-        "level": complexity(tokens),
-        "tokens": tokens,
-        "boxes": [None if np.isnan(box[0]) else box.tolist() for box in found],
-    }
+    def add(
+        self,
+        name: str,
+        tokens: Sequence[str],
+        image: np.ndarray,
+        boxes: np.ndarray | None,
+        inkml: bytes | None = None,
+    ) -> None:
+        """Add an expression.
 
+        Args:
+            name: Name of the expression.
+            tokens: Its caption.
+            image: uint8 (height, width).
+            boxes: Token boxes, float32 (tokens, 4), if known.
+            inkml: Its ink, if it has any.
+        """
+        self._write(f"img/{name}.bmp", bytes(cv2.imencode(".bmp", image)[1]))
+        if inkml is not None:
+            self._write(f"inkml/{name}.inkml", inkml)
+        self._captions.append(f"{name}\t{' '.join(tokens)}\n")
+        found = () if boxes is None else boxes
+        self._boxes[name] = {
+            "level": complexity(tokens),
+            "tokens": tokens,
+            "boxes": [None if np.isnan(box[0]) else box.tolist() for box in found],
+        }
 
-def _write_expressions(
-    archive: zipfile.ZipFile, inks: Iterable[AlignedInk], split: str
-) -> Iterator[AlignedInk]:
-    """Add expressions to an archive, and finally their captions and boxes."""
-    captions: list[str] = []
-    boxes: dict[str, object] = {}
-    for ink in inks:
-        image, token_boxes = render_aligned(in_pixels(ink))
-        _add(archive, f"data/{split}/img/{ink.name}.bmp", _bmp(image))
-        _add(archive, f"data/{split}/inkml/{ink.name}.inkml", inkml_bytes(ink))
-        captions.append(f"{ink.name}\t{' '.join(ink.tokens)}\n")
-        boxes[ink.name] = _box_entry(ink.tokens, token_boxes)
-        yield ink
-    _add(archive, f"data/{split}/caption.txt", "".join(captions).encode())
-    _add(archive, f"data/{split}/boxes.json", json.dumps(boxes).encode())
+    def finish(self) -> None:
+        """Add the files that describe all expressions."""
+        self._write("caption.txt", "".join(self._captions).encode())
+        self._write("boxes.json", json.dumps(self._boxes).encode())
+
+    def _write(self, name: str, data: bytes) -> None:
+        entry = zipfile.ZipInfo(f"{self._folder}/{name}", _ZIP_TIME)
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        entry.create_system = 3  # Unix, whatever system writes the archive
+        entry.external_attr = 0o644 << 16
+        self._archive.writestr(entry, data, compresslevel=1)
 
 
 def _generate(synthesizer: Synthesizer, count: int, seed: int, split: str) -> Iterator[AlignedInk]:
@@ -370,15 +389,3 @@ def _generate(synthesizer: Synthesizer, count: int, seed: int, split: str) -> It
         ink = synthesizer.make(rng, level, f"{split}_{number:06d}", seen)
         seen.add(ink.tokens)
         yield ink
-
-
-def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    entry = zipfile.ZipInfo(name, _ZIP_TIME)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    entry.create_system = 3  # Unix, whatever system writes the archive
-    entry.external_attr = 0o644 << 16
-    archive.writestr(entry, data, compresslevel=1)
-
-
-def _bmp(image: np.ndarray) -> bytes:
-    return bytes(cv2.imencode(".bmp", image)[1])

@@ -25,11 +25,24 @@ from posformer.latex.forest import complexity
 from posformer.latex.symbols import SYMBOLS
 from posformer.latex.tree import Node, Row, parse
 
-__all__ = ["TextCorpus", "canonical_tokens", "load_texts", "read_texts", "with_limits"]
+__all__ = [
+    "OWN_FORMULAS",
+    "TextCorpus",
+    "canonical_tokens",
+    "is_validation_text",
+    "load_texts",
+    "read_texts",
+    "with_limits",
+    "without_limits",
+]
+
+OWN_FORMULAS = Path(__file__).with_name("formulas.txt")
+"""The project's own formulas."""
 
 _LENGTH_CLASSES = (3, 6, 10, 15, 22, 32, 60)  # upper bounds, in tokens
 _MIN_STRATUM = 200  # texts; smaller strata are joined with their neighbors
-_FORMAT = 1  # of the cache
+_FORMAT = 2  # of the cache
+_VALIDATION_TEXTS = 500  # one of so many texts is kept for validation
 
 
 def with_limits(tokens: Sequence[str]) -> list[str]:
@@ -42,6 +55,11 @@ def with_limits(tokens: Sequence[str]) -> list[str]:
         if symbol is not None and symbol.limits and following in ("_", "^"):
             result.append(r"\limits")
     return result
+
+
+def without_limits(tokens: Sequence[str]) -> tuple[str, ...]:
+    r"""Drop `\limits`."""
+    return tuple(token for token in tokens if token != r"\limits")
 
 
 def canonical_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
@@ -64,6 +82,19 @@ def canonical_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
         else:
             stack += reversed(_parts(part))
     return tuple(result)
+
+
+def is_validation_text(canonical: Sequence[str]) -> bool:
+    """Return whether a text is kept for validation: training never uses it.
+
+    A hash of the expression tree decides, so one of 500 texts is kept in any corpus, and all texts
+    with the same tree are on the same side.
+
+    Args:
+        canonical: The text as returned by `canonical_tokens`.
+    """
+    digest = hashlib.sha256(" ".join(canonical).encode()).digest()
+    return int.from_bytes(digest[:8], "big") % _VALIDATION_TEXTS == 0
 
 
 def _parts(node: Node) -> list[str | Node | Row]:
@@ -93,7 +124,7 @@ class TextCorpus:
     indices: NDArray[np.uint16]  # (total tokens,), of all texts
     starts: NDArray[np.int64]  # (texts + 1,)
     levels: NDArray[np.uint8]  # (texts,), nested level
-    dropped: int = 0  # texts that were held out
+    dropped: int = 0  # texts of validation and test sets
 
     def __len__(self) -> int:
         return len(self.levels)
@@ -107,9 +138,9 @@ class TextCorpus:
 
         Args:
             rng: Random generator.
-            rare_share: Share of the samples that are drawn for one of their tokens. Its
+            rare_share: Share of the samples that are chosen for one of their tokens. Its
                 probability grows with the fourth root of its frequency only, so that every symbol
-                and structure is learned. All others are drawn evenly from the combinations of
+                and structure is learned. All others are sampled evenly from the combinations of
                 length class and nested level.
         """
         if rng.random() < rare_share:
@@ -176,6 +207,7 @@ def load_texts(
     tokens: Collection[str],
     *,
     held_out: Iterable[Sequence[str]] = (),
+    validation: bool = False,
     max_tokens: int = 60,
     cache: str | os.PathLike[str] | None = None,
 ) -> TextCorpus:
@@ -186,6 +218,8 @@ def load_texts(
         tokens: Vocabulary; texts with other tokens are dropped.
         held_out: Texts that must not occur, such as those of validation and test sets. Expression
             trees are compared, so that redundant braces and the order of scripts do not matter.
+        validation: Load the texts that are kept for validation instead of all others; see
+            `is_validation_text`.
         max_tokens: Longer texts are dropped.
         cache: Folder that keeps the result between runs.
 
@@ -196,8 +230,9 @@ def load_texts(
     vocabulary = sorted(tokens)
     forbidden = frozenset(_canonical_or_plain(text) for text in held_out)
     if cache is None:
-        return _read_texts(files, vocabulary, forbidden, max_tokens)
-    stored = Path(cache) / f"texts-{_digest(files, vocabulary, forbidden, max_tokens)}.npz"
+        return _read_texts(files, vocabulary, forbidden, validation, max_tokens)
+    digest = _digest(files, vocabulary, forbidden, validation, max_tokens)
+    stored = Path(cache) / f"texts-{digest}.npz"
     if stored.exists():
         with np.load(stored) as arrays:
             return TextCorpus(
@@ -207,7 +242,7 @@ def load_texts(
                 arrays["levels"],
                 int(arrays["dropped"]),
             )
-    corpus = _read_texts(files, vocabulary, forbidden, max_tokens)
+    corpus = _read_texts(files, vocabulary, forbidden, validation, max_tokens)
     stored.parent.mkdir(parents=True, exist_ok=True)
     unfinished = stored.with_suffix(f".{os.getpid()}.npz")
     np.savez_compressed(
@@ -232,6 +267,7 @@ def _read_texts(
     files: Sequence[Path],
     vocabulary: Sequence[str],
     forbidden: frozenset[tuple[str, ...]],
+    validation: bool,
     max_tokens: int,
 ) -> TextCorpus:
     known = {token: number for number, token in enumerate(vocabulary)}
@@ -244,8 +280,11 @@ def _read_texts(
         if not 0 < len(converted) <= max_tokens or not known.keys() >= set(converted):
             continue
         try:
-            if canonical_tokens(converted) in forbidden:
+            canonical = canonical_tokens(converted)
+            if canonical in forbidden:
                 dropped += 1
+                continue
+            if is_validation_text(canonical) != validation:
                 continue
             level = complexity(converted)
         except LatexError:
@@ -283,6 +322,7 @@ def _digest(
     files: Sequence[Path],
     vocabulary: Sequence[str],
     forbidden: frozenset[tuple[str, ...]],
+    validation: bool,
     max_tokens: int,
 ) -> str:
     """Identify the result of reading by its inputs."""
@@ -290,5 +330,5 @@ def _digest(
         states = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     except OSError as error:
         raise DataError(f"{error.filename}: {error.strerror}") from error
-    content = repr((_FORMAT, states, vocabulary, sorted(forbidden), max_tokens))
+    content = repr((_FORMAT, states, vocabulary, sorted(forbidden), validation, max_tokens))
     return hashlib.sha256(content.encode()).hexdigest()[:16]

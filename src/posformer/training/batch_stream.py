@@ -14,6 +14,7 @@ import numpy as np
 from torch.utils.data import DataLoader, IterableDataset
 
 from posformer.data import Sample, Sampler, pack_batches, shard
+from posformer.models.target_coding import open_target_coding
 from posformer.training.collate import Batch, Collator, RenderedSample
 from posformer.training.datasets import Examples
 from posformer.training.lightning_module import TrainingModule
@@ -95,17 +96,20 @@ class TrainingDataModule(L.LightningDataModule):
         module, batch = self.trainer.lightning_module, self.config.batch
         assert isinstance(module, TrainingModule)
         place = {"epoch": self.trainer.current_epoch, "start": module.batches_done}
-        collator = self._collator(corruption=batch.corruption)
+        collator = self._collator(corruption=batch.corruption, masking=batch.masking)
         return self._loader(self.examples.train, collator, directions=batch.directions, **place)
 
-    def val_dataloader(self) -> DataLoader[Batch]:
-        """Return the validation examples, without augmentation."""
+    def val_dataloader(self) -> list[DataLoader[Batch]]:
+        """Return the validation sets, without augmentation."""
         collator = self._collator(allow_unknown=True)
-        return self._loader(self.examples.validation, collator, shuffle=False)
+        sets = self.examples.validation, *self.examples.validation_by_kind.values()
+        return [self._loader(one, collator, shuffle=False) for one in sets]
 
     def _collator(self, **options: Any) -> Collator:
-        examples, position = self.examples, self.config.model.position
-        return Collator(examples.vocabulary, position, examples.with_ink, **options)
+        examples, model = self.examples, self.config.model
+        coding = open_target_coding(model, examples.vocabulary)
+        common = examples.vocabulary, model.position, examples.with_ink
+        return Collator(*common, coding=coding, **options)
 
     def _loader(self, sampler: Sampler, collator: Collator, **options: Any) -> DataLoader[Batch]:
         assert self.trainer is not None

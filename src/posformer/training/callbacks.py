@@ -61,9 +61,13 @@ class LogLines(Callback):
         self._images, self._losses, self._last = 0, [], time.monotonic()
 
     def on_validation_end(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        """Print the metrics."""
-        metrics = sorted(trainer.callback_metrics.items())
-        say(", ".join(f"{name} {value:.3f}" for name, value in metrics if name.startswith("val/")))
+        """Print the metrics, those of further validation sets on lines of their own."""
+        lines: dict[str, list[str]] = {}
+        for name, value in sorted(trainer.callback_metrics.items()):
+            if name.startswith("val/"):
+                lines.setdefault(name.rpartition("/")[0], []).append(f"{name} {value:.3f}")
+        for line in lines.values():
+            say(", ".join(line))
 
 
 class TimeLimitReached(Exception):
@@ -73,8 +77,8 @@ class TimeLimitReached(Exception):
 class InterruptAfterBatch(Callback):
     """Ends a run after the current batch, when weights and counters agree.
 
-    Ctrl-C and SIGTERM do so, and the time limit of this start. A second signal ends the run at
-    once. Must come after all callbacks that change what is saved.
+    Ctrl-C, SIGTERM and SIGHUP do so, and the time limit of this start. A second signal ends the
+    run at once. Must come after all callbacks that change what is saved.
 
     Args:
         seconds: The time limit.
@@ -91,6 +95,8 @@ class InterruptAfterBatch(Callback):
         signals = [signal.SIGINT]
         if "SLURM_JOB_ID" not in os.environ:  # Slurm sends SIGTERM before it requeues a job
             signals.append(signal.SIGTERM)
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            signals.append(signal.SIGHUP)  # the terminal was closed; `nohup` ignores it
         if threading.current_thread() is threading.main_thread():
             for number in signals:
                 self._former_handlers[number] = signal.signal(number, self._interrupt)

@@ -9,7 +9,9 @@ import numpy as np
 
 from posformer.data import Sampler, list_splits, open_images
 from posformer.data.array_cache import DEFAULT_CACHE
+from posformer.data.dataset_registry import FORMATS
 from posformer.data.ink_dataset import InkSampler, load_ink
+from posformer.data.storage import open_files
 from posformer.errors import ConfigError
 from posformer.ink import AlignedInk, RenderStyle
 from posformer.ink.augmentation import StrokeAugmentation
@@ -33,10 +35,10 @@ from posformer.synthesis.sources import (
     Writer,
     compose_lines,
 )
-from posformer.synthesis.texts import TextCorpus, load_texts
+from posformer.synthesis.texts import OWN_FORMULAS, TextCorpus, load_texts
 from posformer.training.training_config import DataConfig, SourceConfig
 
-__all__ = ["mix_sources", "open_texts"]
+__all__ = ["held_out_texts", "mix_sources", "open_texts"]
 
 _HANDWRITING_SHARE = 0.2  # of typeset examples
 
@@ -69,41 +71,51 @@ def mix_sources(
 
 
 def open_texts(
-    texts: Sequence[str | os.PathLike[str]],
+    texts: Sequence[str | os.PathLike[str]] = (),
     *,
     symbols: Sequence[str | os.PathLike[str]] = (),
     fonts: str | os.PathLike[str] | None = None,
     ink: str | os.PathLike[str] | None = None,
     ink_split: str = "train",
     vocabulary: str | os.PathLike[str] | None = None,
-    several_lines: bool = False,
+    lines: tuple[int, int] = (1, 1),
+    environments: Sequence[str] = (),
     camera: float = 0.0,
+    leave_out: str | os.PathLike[str] | None = None,
 ) -> Sampler:
     """Return examples of formula texts in CROHME's size, for a dataset.
 
     Args:
-        texts: Formula corpora.
+        texts: Formula corpora; the project's own formulas if there are none.
         symbols: Corpora of handwritten symbols.
         fonts: Folder of fonts: typeset the texts instead of writing them by hand.
         ink: InkML dataset whose symbols are used, too; without any, the project's own ink is.
         ink_split: Split of that dataset.
         vocabulary: File of allowed tokens; by default all that can be drawn.
-        several_lines: Compose matrices, cases and derivations of texts.
+        lines: Minimum and maximum number of lines. More than one line composes matrices, cases
+            and derivations of texts.
+        environments: Environments of lines; all if there are none.
         camera: Share of simulated photographs.
+        leave_out: Dataset whose expressions are skipped.
     """
     inks = [] if ink is None else load_ink(ink, ink_split)
     kind: Literal["hands", "print", "lines"] = "hands" if fonts is None else "print"
+    kind = "lines" if lines[1] > 1 else kind
     config = DataConfig(
-        texts=tuple(map(str, texts)),
+        texts=tuple(map(str, texts)) or (str(OWN_FORMULAS),),
         symbols=tuple(map(str, symbols)),
         fonts=None if fonts is None else str(fonts),
-        sources=(SourceConfig("lines" if several_lines else kind, camera=camera),),
+        sources=(SourceConfig(kind, camera=camera),),
+        held_out=() if leave_out is None else (str(leave_out),),
     )
-    environments = [token for name in COMPOSED for token in sorted(environment_tokens(name))]
-    known = Vocabulary(dict.fromkeys([*SYMBOLS, *environments]))
+    composed = [token for name in COMPOSED for token in sorted(environment_tokens(name))]
+    known = Vocabulary(dict.fromkeys([*SYMBOLS, *composed]))
     tokens = known if vocabulary is None else Vocabulary.load(vocabulary)
     image = ImageConfig(scale=1.0)
-    return _Mix(config, inks, image, tokens, length=1).open(config.sources[0])
+    mix = _Mix(config, inks, image, tokens, length=1)
+    if lines[1] > 1:
+        mix.lines, mix.environments = (max(lines[0], 2), lines[1]), tuple(environments)
+    return mix.open(config.sources[0])
 
 
 class _Mix:
@@ -119,6 +131,8 @@ class _Mix:
     ) -> None:
         self.config, self.inks, self.image, self.length = config, inks, image, length
         self.vocabulary = vocabulary
+        self.lines = (2, 4)  # of the source `lines`
+        self.environments: tuple[str, ...] = COMPOSED
         # Subjects of the camera are rendered in full size.
         self.subject_pixels = image.max_pixels and int(image.max_pixels / image.scale**2)
 
@@ -130,7 +144,7 @@ class _Mix:
         return load_texts(
             self.config.texts,
             self.vocabulary.tokens,
-            held_out=_held_out(self.config),
+            held_out=held_out_texts(self.config),
             cache=DEFAULT_CACHE,
         )
 
@@ -176,7 +190,7 @@ class _Mix:
             return self._written(source, self.texts.sample)
         if source.kind == "print":
             return self._typeset(source, self.texts.sample)
-        lines = partial(compose_lines, self.texts, self._environments())
+        lines = partial(compose_lines, self.texts, self._environments(), lines=self.lines)
         if self.config.fonts is None:
             return self._written(source, lines)
         both = [self._written(source, lines), self._typeset(source, lines)]
@@ -184,7 +198,8 @@ class _Mix:
 
     def _environments(self) -> tuple[str, ...]:
         known = set(self.vocabulary.tokens)
-        usable = tuple(name for name in COMPOSED if f"\\begin{{{name}}}" in known)
+        wanted = self.environments or COMPOSED
+        usable = tuple(name for name in wanted if f"\\begin{{{name}}}" in known)
         if not usable or not {"&", "\\\\"} <= known:
             raise ConfigError("data.vocabulary: lacks environments, which the source 'lines' needs")
         return usable
@@ -248,8 +263,12 @@ class _Mix:
         return CameraSampler(plain, subject, source.camera, kinds, scale, limit)
 
 
-def _held_out(config: DataConfig) -> list[tuple[str, ...]]:
-    """Return the texts of validation and of all splits of the images but the one to train on."""
+def held_out_texts(config: DataConfig) -> list[tuple[str, ...]]:
+    """Return the texts of validation and test sets.
+
+    These are all splits of the images but the one to train on, the validation split, and all
+    splits of `validation_photos` and `held_out`.
+    """
     splits = [] if config.images is None else list_splits(config.images)
     texts = [
         example.tokens
@@ -259,4 +278,21 @@ def _held_out(config: DataConfig) -> list[tuple[str, ...]]:
     ]
     if config.validation not in splits and config.ink is not None:
         texts += [ink.tokens for ink in load_ink(config.ink, config.validation)]
+    for path in (*config.validation_photos, *config.held_out):
+        texts += _captions(path)
     return texts
+
+
+def _captions(path: str) -> list[tuple[str, ...]]:
+    """Return the captions of all splits of a dataset of images or ink."""
+    files = open_files(path)
+    captions = [
+        dataset[index].tokens
+        for one in FORMATS
+        for split in one.list_splits(files)
+        for dataset in [one.open_split(files, split)]
+        for index in range(len(dataset))
+    ]
+    if not captions:
+        raise ConfigError(f"data.held_out: {path} has no captions")
+    return captions

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from posformer.latex import Vocabulary
 from posformer.models.model_config import ImageConfig
 from posformer.synthesis import SymbolSubstitution
 from posformer.synthesis.synthesizer import SynthesisSampler, Synthesizer
+from posformer.synthesis.texts import with_limits, without_limits
 from posformer.training.data_mix import mix_sources
 from posformer.training.training_config import DataConfig
 
@@ -29,6 +30,7 @@ class Examples:
     validation: Sampler
     vocabulary: Vocabulary
     with_ink: bool  # whether the symbols have boxes
+    validation_by_kind: Mapping[str, Sampler] = field(default_factory=dict)  # photographs
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def open_examples(
         train = _image_sampler(images[: config.limit], config.scale_range, image)
         unaugmented = _image_sampler(images[: config.limit], None, image)
     validation = _validation(config, image, set(captions))
-    return Examples(train, unaugmented, validation, vocabulary, config.source == "ink")
+    kinds = photo_validation(config, image)
+    return Examples(train, unaugmented, validation, vocabulary, config.source == "ink", kinds)
 
 
 def shared_vocabulary(
@@ -97,7 +100,7 @@ def shared_vocabulary(
     """
     # Augmentation adds no tokens, so stages that differ in nothing else are opened once.
     off: Any = {"scale_range": None, "distortion": 0.0, "substitution": 0.0, "subtree_swap": 0.0}
-    off["sources"] = DataConfig().sources
+    off |= {"sources": (), "validation_photos": ()}
     plain = [replace(one, **off, synthesis=float(one.synthesis > 0)) for one in stages]
     for data in dict.fromkeys(plain):
         vocabulary = open_examples(data, ImageConfig(), vocabulary).vocabulary
@@ -112,6 +115,64 @@ def _validation(config: DataConfig, image: ImageConfig, known: set[tuple[str, ..
         return _image_sampler(found[: config.validation_limit], None, image)
     inks = [ink for ink in found if ink.tokens not in known]
     return _ink_sampler(inks[: config.validation_limit], image)
+
+
+def photo_validation(config: DataConfig, image: ImageConfig) -> dict[str, Sampler]:
+    r"""Return the photographs of `validation_photos` by kind, prepared as `Recognizer` does it.
+
+    Captions get `\limits` where those of training have it.
+    """
+    found: dict[str, Sampler] = {}
+    for path in config.validation_photos:
+        for split in list_splits(path):
+            photos = open_images(path, split, preprocessing=image.preprocessing)
+            for kind, members in photos.by_kind().items():
+                if kind in found:
+                    raise ConfigError(f"data.validation_photos: more than one has kind {kind!r}")
+                found[kind] = PreparedPhotos(_image_sampler(members, None, image))
+    return found
+
+
+@dataclass(frozen=True)
+class PreparedPhoto:
+    """A photograph that was prepared and is held in memory; see `Sample`."""
+
+    name: str
+    tokens: tuple[str, ...]
+    image: np.ndarray  # uint8 (height, width)
+
+    @property
+    def height(self) -> int:
+        """Height of the image."""
+        return int(self.image.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Width of the image."""
+        return int(self.image.shape[1])
+
+    def render(self) -> tuple[np.ndarray, None]:
+        """Return the image."""
+        return self.image, None
+
+
+class PreparedPhotos:
+    """Photographs in memory: preparing them takes longer than recognizing them."""
+
+    def __init__(self, photos: ImageSampler) -> None:
+        rng = np.random.default_rng(0)  # not used: validation has no augmentation
+        samples = (photos.sample(index, rng) for index in range(len(photos)))
+        self._photos = [
+            PreparedPhoto(one.name, tuple(with_limits(without_limits(one.tokens))), one.render()[0])
+            for one in samples
+        ]
+
+    def __len__(self) -> int:
+        return len(self._photos)
+
+    def sample(self, index: int, rng: np.random.Generator) -> PreparedPhoto:
+        """Return a photograph."""
+        return self._photos[index]
 
 
 def _validation_examples(config: DataConfig) -> ImageDataset | Sequence[AlignedInk]:

@@ -26,16 +26,19 @@ class FrozenEncoder:
     digest: str  # hash of weights and settings
 
     @classmethod
-    def load(cls, config: FrozenConfig, checkpoint: Path | None = None) -> "FrozenEncoder":
+    def load(
+        cls, config: FrozenConfig, checkpoint: Path | None = None, allow_code: bool | str = False
+    ) -> "FrozenEncoder":
         """Load the encoder that a config names.
 
         Args:
             config: The `frozen` section of the config.
             checkpoint: Checkpoint of a run to resume. Its encoder is loaded instead, because the
                 model that the config names may have changed since.
+            allow_code: See `load_model`.
         """
         named = None if config.encoder == _DEFAULT else config.encoder
-        model = load_model(checkpoint or model_path(named))
+        model = load_model(checkpoint or model_path(named), allow_code)
         net = dense_net(model).requires_grad_(False).eval()
         return cls(net, model.config, _digest(net, model.config))
 

@@ -2,14 +2,15 @@
 
 import math
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import lightning as L
 import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
-from torchmetrics import MeanMetric
+from torchmetrics import MeanMetric, Metric
 
 from posformer.errors import ConfigError
 from posformer.evaluation.torch_metrics import TeacherForcedExpRate
@@ -34,6 +35,35 @@ class StageStart:
     spent: float = 0.0  # CPU seconds
 
 
+class _Metrics(torch.nn.Module):
+    """Metrics of one validation set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loss = MeanMetric()
+        self.exprate = TeacherForcedExpRate(IGNORE)  # left to right
+        self.exprate_backward = TeacherForcedExpRate(IGNORE)
+        self.token_accuracy = MeanMetric()
+
+    def update(self, loss: Tensor, logits: Tensor, target_ids: Tensor) -> None:
+        """Add a batch: logits (batch, directions, steps, vocab_size) and their targets."""
+        counts = target_ids != IGNORE
+        right = (logits.argmax(-1) == target_ids)[counts]
+        self.loss.update(loss, len(logits))
+        self.exprate.update(logits[:, 0], target_ids[:, 0])
+        self.exprate_backward.update(logits[:, -1], target_ids[:, -1])
+        self.token_accuracy.update(right.float() * 100)
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return the values by name, and start over."""
+        metrics = cast(Iterator[tuple[str, Metric]], self.named_children())
+        values = {}
+        for name, metric in metrics:
+            values[name] = metric.compute()
+            metric.reset()
+        return values
+
+
 class TrainingModule(L.LightningModule):
     """Trains a recognizer.
 
@@ -42,6 +72,7 @@ class TrainingModule(L.LightningModule):
         vocabulary: The tokens of the model.
         examples: Number of examples per epoch.
         stage: The stage; None in a run without stages.
+        kinds: Names of further validation sets, reported as `val/NAME/…`.
     """
 
     def __init__(
@@ -50,6 +81,7 @@ class TrainingModule(L.LightningModule):
         vocabulary: Vocabulary,
         examples: int,
         stage: StageConfig | None = None,
+        kinds: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
@@ -64,10 +96,8 @@ class TrainingModule(L.LightningModule):
         self.spent = 0.0  # CPU seconds of training, of all processes
         self._batch_size = 0
         self._last_count = 0.0  # CPU time of this process when `spent` was last increased
-        self.loss_metric = MeanMetric()
-        self.exprate = TeacherForcedExpRate(IGNORE)  # left to right
-        self.exprate_backward = TeacherForcedExpRate(IGNORE)
-        self.token_accuracy = MeanMetric()
+        self.validation_names = ("val", *(f"val/{kind}" for kind in kinds))
+        self.validation_metrics = torch.nn.ModuleList(_Metrics() for _ in self.validation_names)
 
     @property
     def progress(self) -> float:
@@ -121,6 +151,19 @@ class TrainingModule(L.LightningModule):
         self._count(self._batch_size)
         self.batches_done += 1
 
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip the norm; Lightning itself refuses to with a fused optimizer in mixed precision.
+
+        That is meant for float16, whose gradients are scaled; those of bfloat16 are not.
+        """
+        if gradient_clip_val is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
+
     def _count(self, examples: int) -> None:
         """Add examples, and the CPU time since the last call, of all processes.
 
@@ -149,28 +192,19 @@ class TrainingModule(L.LightningModule):
         """Continue to count CPU time."""
         self._last_count = _cpu_seconds()
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Teacher-forced: greedy decoding is right exactly if every argmax here is right."""
         output = self._run(batch)
         loss = all_losses(output, batch, self.config.loss)["recognition"]
-        counts = batch.target_ids != IGNORE
-        right = (output.logits.argmax(-1) == batch.target_ids) | ~counts
-        self.loss_metric.update(loss, len(batch.names))
-        self.exprate.update(output.logits[:, 0], batch.target_ids[:, 0])
-        self.exprate_backward.update(output.logits[:, -1], batch.target_ids[:, -1])
-        self.token_accuracy.update(right[counts].float() * 100)
+        metrics = cast(_Metrics, self.validation_metrics[dataloader_idx])
+        metrics.update(loss, output.logits, batch.target_ids)
 
     def on_validation_epoch_end(self) -> None:
-        """Log the metrics of the validation set."""
-        metrics = {
-            "loss": self.loss_metric,
-            "exprate": self.exprate,
-            "exprate_backward": self.exprate_backward,
-            "token_accuracy": self.token_accuracy,
-        }
-        for name, metric in metrics.items():
-            self.log(f"val/{name}", metric.compute(), prog_bar=name == "exprate", sync_dist=True)
-            metric.reset()
+        """Log the metrics of all validation sets."""
+        for prefix, metrics in zip(self.validation_names, self.validation_metrics, strict=True):
+            for name, value in cast(_Metrics, metrics).compute().items():
+                is_main = (prefix, name) == ("val", "exprate")
+                self.log(f"{prefix}/{name}", value, prog_bar=is_main, sync_dist=True)
 
     def configure_optimizers(self) -> Any:
         """Create the optimizer and its schedule."""

@@ -15,11 +15,14 @@ def all_losses(output: TrainingOutput, batch: Batch, config: LossConfig) -> dict
     parts = {"recognition": _cross_entropy(output.logits, batch.target_ids, config.label_smoothing)}
     if output.position is not None and batch.nested_levels is not None:
         assert batch.relative_positions is not None
-        parts["level"] = _cross_entropy(output.position.levels, batch.nested_levels)
-        parts["relative"] = _cross_entropy(output.position.letters, batch.relative_positions)
+        position = output.position
+        parts["level"] = _cross_entropy(position.nested_levels, batch.nested_levels)
+        parts["relative"] = _cross_entropy(position.relative_positions, batch.relative_positions)
     if output.symbol_map is not None and batch.symbol_targets is not None:
         targets, background = batch.symbol_targets, config.background
         parts["symbol_map"] = _symbol_map_loss(output.symbol_map, targets, background)
+    if output.distribution is not None and batch.symbol_distribution is not None:
+        parts["distribution"] = _distribution_loss(output.distribution, batch.symbol_distribution)
     if config.attention and output.attention and batch.attention_targets is not None:
         parts["attention"] = _attention_loss(output.attention, batch.attention_targets)
     for name, loss in output.losses.items():
@@ -34,6 +37,7 @@ def total_loss(parts: dict[str, Tensor], config: LossConfig, epoch: float = 0.0)
         "level": config.level,
         "relative": config.relative,
         "symbol_map": config.symbol_map * ink_weight,
+        "distribution": config.distribution * ink_weight,
         "attention": config.attention * ink_weight,
         **config.own,
     }
@@ -54,16 +58,25 @@ def _mean(total: Tensor, count: Tensor) -> Tensor:
 
 
 def _cross_entropy(scores: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-    scores, targets = scores.flatten(0, -2), targets.flatten()
+    scores, targets = scores.flatten(0, -2).float(), targets.flatten()
     total = F.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
     return _mean(total, (targets != IGNORE).sum().float())
 
 
 def _symbol_map_loss(scores: Tensor, targets: Tensor, background: float) -> Tensor:
-    scores, targets = scores.flatten(0, -2), targets.flatten()
+    scores, targets = scores.flatten(0, -2).float(), targets.flatten()
     losses = F.cross_entropy(scores, targets, reduction="none")
     weights = torch.where(targets == 0, background, 1.0) * (targets != IGNORE)
     return _mean((losses * weights).sum(), weights.sum())
+
+
+def _distribution_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the binary cross-entropy above that of a perfect prediction."""
+    inside = (targets >= 0).float()
+    targets = targets.clamp(min=0.0)
+    losses = F.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+    lowest = F.binary_cross_entropy(targets, targets, reduction="none")
+    return _mean(((losses - lowest) * inside).sum(), inside.sum())
 
 
 def _attention_loss(attention: list[Tensor], mask: Tensor) -> Tensor:

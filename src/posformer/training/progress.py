@@ -12,8 +12,9 @@ from PIL import Image
 
 from posformer.data import Sampler
 from posformer.models.padding import pad_images
+from posformer.runtime.caption_search import search_captions
 from posformer.runtime.pytorch_runtime import PyTorchStepModel
-from posformer.search.greedy import greedy_search
+from posformer.search import DecodingOptions
 from posformer.training.callbacks import say
 from posformer.training.contact_sheet import Example, draw_sheet
 from posformer.training.curves import draw_curves, read_curves
@@ -108,10 +109,10 @@ def decode_greedily(
         batch = batch.contiguous(memory_format=torch.channels_last)
         step_model = PyTorchStepModel(module.model, batch, padding)
         longest = max(len(samples[place].tokens) for place in group) + _EXTRA_TOKENS
-        found = greedy_search(
-            step_model, vocabulary.sos, vocabulary.eos, len(group), max_length=longest
-        )
-        for place, one in zip(group, found, strict=True):
+        options = DecodingOptions(greedy=True, constrained=False).resolve()
+        limits = [longest] * len(group)
+        found = search_captions(step_model, module.config.model, vocabulary, options, limits)
+        for place, (one,) in zip(group, found, strict=True):
             prediction = tuple(vocabulary.decode(one.tokens, skip_special=True))
             examples[place] = Example(images[place], samples[place].tokens, prediction)
     return [examples[place] for place in range(len(chosen))]
