@@ -3,8 +3,11 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -159,3 +162,26 @@ def test_only_the_report_needs_matplotlib(
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     assert message in done.stderr and len(done.stderr.splitlines()) == (code != 0)
+
+
+def test_photographs_are_read_as_by_the_recognizer(tiny_folder: Path, tmp_path: Path) -> None:
+    page = np.full((500, 400), 180, np.uint8)
+    for top in (60, 300):
+        cv2.putText(page, "2+3", (60, top + 80), cv2.FONT_HERSHEY_SIMPLEX, 3, 30, 9)
+    (tmp_path / "img").mkdir()
+    cv2.imwrite(str(tmp_path / "img/p1.png"), page)
+    labels = "name\tkind\ttokens\tsource\np1\tscan\t\\int \\limits _ { 1 } x\ts1\n"
+    (tmp_path / "labels.tsv").write_text(labels)
+    runtime = load_runtime(tiny_folder)
+    for how in ("grey", "binary"):
+        image = replace(runtime.config.image, preprocessing=how)
+        runtime.config = replace(runtime.config, image=image)
+        examples = open_set(tmp_path, tmp_path.name, preprocessing=how)
+        options = DecodingOptions(beam=2, scales=1)
+        (found,) = predict(runtime, examples, options)
+        expected = Recognizer(runtime).recognize(page, options)
+        assert len(expected.lines) == 2
+        assert found.prediction == tuple(one for one in expected.tokens if one != r"\limits")
+        assert found.confidence == pytest.approx(expected.confidence, abs=1e-6)
+        assert (found.kind, found.source) == ("scan", "s1")
+        assert found.truth == ("\\int", "_", "{", "1", "}", "x")

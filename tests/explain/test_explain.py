@@ -17,13 +17,12 @@ from posformer.explain import coverage, explain, explain_image, force_decode
 from posformer.explain.figures import overlay
 from posformer.latex import tokenize
 from posformer.models import ModelConfig, RefinementConfig
-from posformer.models.checkpoint import load_model
+from posformer.models.checkpoint import load_model, save_model
 from posformer.plotting import ColoredToken, token_lines
 from posformer.runtime import load_runtime
 from posformer.runtime.attention_map import AttentionMap
-from posformer.runtime.model_export import export_model
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
-from tiny import random_images, tiny_config, tiny_model
+from tiny import random_images, tiny_config, tiny_model, tiny_recurrent
 
 TOKENS = tuple(tokenize(r"x^{2}+\frac{a}{1}"))
 STRUCTURE = tuple(token in "^{}" for token in TOKENS)
@@ -206,7 +205,7 @@ def test_files_of_an_earlier_call_are_replaced(tiny_folder, formula, tmp_path):
 def test_two_models_decode_the_same_tokens(tiny_folder, formula, tmp_path):
     config = with_refinement(None)
     other = replace(config, image=replace(config.image, scale=0.5))
-    export_model(tiny_model(5, other), tmp_path / "bttr")
+    save_model(tiny_model(5, other), tmp_path / "bttr")
     found = explain(formula, tmp_path / "out", model=tiny_folder, against=tmp_path / "bttr")
     (formula_files,) = found.formulas
     one, two = formula_files.decodings
@@ -250,10 +249,10 @@ def test_pytorch_is_used_for_older_model_folders(tiny_folder, formula, tmp_path,
 def test_older_model_folders_without_pytorch_show_the_final_attention(
     tiny_folder, formula, tmp_path, monkeypatch
 ):
-    def load_onnx_only(path, engine="auto", threads=None):
+    def load_onnx_only(path, engine="auto", threads=None, allow_code=False):
         if engine == "pytorch":
             raise ModelError("PyTorch is not installed")
-        return load_runtime(path, engine, threads)
+        return load_runtime(path, engine, threads, allow_code)
 
     monkeypatch.setattr(explain_image, "load_runtime", load_onnx_only)
     limit_onnx_attention(monkeypatch, weights=True)
@@ -306,3 +305,9 @@ def test_explain_a_checkpoint(tiny_folder, formula, tmp_path):
     )
     found = explain(formula, tmp_path / "out", model=tmp_path / "last.ckpt", latex="x")
     assert found.formulas[0].decodings[0].has_raw_weights
+
+
+def test_tree_models_are_not_explained() -> None:
+    runtime = PyTorchRuntime(tiny_recurrent("san"))
+    with pytest.raises(PosformerError, match="san decodes a tree"):
+        force_decode(runtime, np.zeros((16, 16), np.uint8), ["x"])

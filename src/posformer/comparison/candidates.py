@@ -12,6 +12,7 @@ from posformer.models.model_folder import open_folder
 from posformer.training.datasets import Examples, open_examples
 from posformer.training.frozen_encoder import FrozenEncoder
 from posformer.training.lightning_module import TrainingModule
+from posformer.training.run_checkpoints import LAST
 from posformer.training.training_config import TrainingConfig, load_config
 
 _OVERRIDE = r"[A-Za-z_][\w.]*="  # the start of `key=value`
@@ -48,6 +49,7 @@ def gather(
     epochs: int | None = None,
     threads: int = 1,
     baseline: str | None = None,
+    allow_code: bool = False,
 ) -> list[Candidate]:
     """Load configs and find models; errors are raised before anything is trained.
 
@@ -61,6 +63,7 @@ def gather(
         threads: CPU threads of a training process.
         baseline: Name of the baseline of all candidates. None: the `baseline` of the config, else
             the candidate that differs in the position forest only.
+        allow_code: Import the Python module that a model names; configs may always name one.
 
     Raises:
         ConfigError: If a config, name, dataset or model is invalid.
@@ -68,7 +71,7 @@ def gather(
     if minutes is not None and epochs is not None:
         raise ConfigError("set the budget in minutes or in epochs, not in both")
     found = [_candidate(path, changes) for path in paths]
-    found = [_with_budget(one, minutes, epochs, threads) for one in found]
+    found = [_with_budget(one, minutes, epochs, threads, allow_code) for one in found]
     if not found:
         raise ConfigError("there is nothing to compare")
     _check_names(found)
@@ -79,7 +82,7 @@ def gather(
 def _candidate(argument: str | Path, changes: Sequence[str]) -> Candidate:
     file, *own = re.split(rf":(?={_OVERRIDE})", str(argument), maxsplit=1)
     path = Path(file)
-    last, config = path / "last.ckpt", path / "config.yaml"
+    last, config = path / LAST, path / "config.yaml"
     if last.exists():
         known = load_config(config) if config.exists() else None
         return Candidate(known.name if known else path.name, known, last)
@@ -99,7 +102,7 @@ def _candidate(argument: str | Path, changes: Sequence[str]) -> Candidate:
 
 
 def _with_budget(
-    one: Candidate, minutes: float | None, epochs: int | None, threads: int
+    one: Candidate, minutes: float | None, epochs: int | None, threads: int, allow_code: bool
 ) -> Candidate:
     if one.config is None or one.model is not None:
         return one
@@ -112,7 +115,7 @@ def _with_budget(
         config = replace(config, epochs=epochs, minutes=None)
     if config.frozen is None:
         return replace(one, config=config)
-    encoder = FrozenEncoder.load(config.frozen)
+    encoder = FrozenEncoder.load(config.frozen, allow_code=allow_code)
     return replace(one, config=encoder.adapt_config(config), encoder=encoder.digest)
 
 

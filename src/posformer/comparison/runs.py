@@ -22,6 +22,7 @@ from posformer.models.checkpoint import read_checkpoint
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
 from posformer.search import DecodingOptions
 from posformer.training.callbacks import say
+from posformer.training.run_checkpoints import LAST, has_checkpoint
 from posformer.training.trainer import train
 
 
@@ -71,6 +72,7 @@ def run_all(
     *,
     seeds: int = 1,
     threads: int = 1,
+    allow_code: bool = False,
 ) -> Iterator[Result | PosformerError]:
     """Train and evaluate all candidates, and yield the results one by one.
 
@@ -83,6 +85,7 @@ def run_all(
         output: Folder of the runs and predictions.
         seeds: Number of training runs of each config.
         threads: CPU threads of the evaluation.
+        allow_code: Import the Python module that a model names; configs may always name one.
 
     Yields:
         A result, or the error of a candidate that failed.
@@ -98,9 +101,12 @@ def run_all(
         _check_settings(one, seed, output)
     for one, seed in trials:
         try:
-            model = one.model or _train(one, seed, output)
+            model = one.model or _train(one, seed, output, allow_code)
             file = output / benchmark.split / f"{one.name}-{seed}.jsonl"
-            yield Result(one.name, seed, **_evaluate(model, benchmark, examples, file, threads))
+            trained = one.config.model.name if one.config and not one.model else False
+            allowed = allow_code or trained
+            fields = _evaluate(model, benchmark, examples, file, threads, allowed)
+            yield Result(one.name, seed, **fields)
         except PosformerError as error:
             yield ConfigError(f"{one.name}, seed {seed}: {error}")
 
@@ -133,23 +139,28 @@ def _plain(values: Any) -> Any:
     return json.loads(json.dumps(values))
 
 
-def _train(one: Candidate, seed: int, output: Path) -> Path:
+def _train(one: Candidate, seed: int, output: Path, allow_code: bool) -> Path:
     """Start, resume or skip a training run, and return its last checkpoint."""
     assert one.config is not None
     folder = _run_folder(one, seed, output)
-    last, about = folder / "last.ckpt", {"settings": one.settings(seed), "finished": True}
+    last, about = folder / LAST, {"settings": one.settings(seed), "finished": True}
     if not _known(folder / "run.json").get("finished"):
         atomic_write(folder / "run.json", json.dumps({**about, "finished": False}, indent=2))
         config = replace(one.config, seed=one.config.seed + seed)
         with contextlib.redirect_stdout(sys.stderr):  # stdout is for the table
             say(f"{one.name}, seed {seed}: in {folder}")
-            train(config, folder, resume=last.exists())
+            train(config, folder, resume=has_checkpoint(folder), allow_code=allow_code)
         atomic_write(folder / "run.json", json.dumps(about, indent=2))
     return last
 
 
 def _evaluate(
-    model: Path, benchmark: Benchmark, examples: EvaluationSet, file: Path, threads: int
+    model: Path,
+    benchmark: Benchmark,
+    examples: EvaluationSet,
+    file: Path,
+    threads: int,
+    allow_code: bool | str,
 ) -> dict[str, Any]:
     """Write the predictions of a model, unless they exist; return the fields of its result."""
     about = file.with_suffix(".json")
@@ -157,8 +168,10 @@ def _evaluate(
     wanted = _plain({**asdict(benchmark), "model": str(model), "modified": state})
     known = _known(about)
     if known.get("measured") != wanted:
-        runtime = PyTorchRuntime.load(model, threads)
-        options = DecodingOptions(beam=benchmark.beam, greedy=benchmark.greedy, scales=1)
+        runtime = PyTorchRuntime.load(model, threads, allow_code)
+        options = DecodingOptions(
+            beam=benchmark.beam, greedy=benchmark.greedy, scales=1, adaptive=False
+        )
         start = time.process_time()
         write_predictions(file, predict(runtime, examples, options))
         spent = time.process_time() - start

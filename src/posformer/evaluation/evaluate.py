@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posformer.evaluation.kind_scores import score
 from posformer.evaluation.label_graphs import write_label_graphs
 from posformer.evaluation.metrics import Scores
 from posformer.evaluation.paired import Comparison, compare
 from posformer.evaluation.predict import EvaluationSet
-from posformer.evaluation.predictions import Prediction, score, write_predictions, write_scores
+from posformer.evaluation.predictions import Prediction, write_predictions, write_scores
 
 if TYPE_CHECKING:
     from posformer.evaluation.report import ReportOptions

@@ -7,13 +7,16 @@ not normalize; normalize both sides first if, say, the order of scripts must not
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from posformer.errors import DataError
 from posformer.latex import encode_forest, is_valid
+
+if TYPE_CHECKING:
+    from posformer.evaluation.kind_scores import KindScore
 
 _LENGTH_STEP = 10
 _NORMAL_95 = 1.959964  # quantile of the normal distribution for a 95 % interval
@@ -57,12 +60,15 @@ class Scores:
     """95 % Wilson score interval of ExpRate, in percent."""
     syntax_validity: float
     """Percent of the predictions that are well-formed LaTeX; an empty prediction is not."""
+    by_kind: tuple["KindScore", ...] = ()
+    """By the kind of photograph; empty for other images."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that `evaluate --output` writes."""
-        names = ("by_level", "by_length")
+        names = ("by_level", "by_length", *(["by_kind"] if self.by_kind else []))
         bins = {name: [one.to_json() for one in getattr(self, name)] for name in names}
-        return {**vars(self), **bins, "exprate_interval": list(self.exprate_interval)}
+        fields = {name: value for name, value in vars(self).items() if name != "by_kind"}
+        return {**fields, **bins, "exprate_interval": list(self.exprate_interval)}
 
 
 def evaluate_pairs(truths: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:

@@ -1,20 +1,27 @@
 """Predictions of a model for a whole dataset."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from posformer.data import drop_known_texts, list_splits, load_ink, open_images
+from posformer.data import ImageDataset, drop_known_texts, list_splits, load_ink, open_images
 from posformer.errors import DataError
 from posformer.evaluation.predictions import Prediction
+from posformer.evaluation.rescoring import Rescorer
+from posformer.image.preparation import Preprocessing
 from posformer.ink import render
 from posformer.runtime import Calibration, Runtime, confidences, decode_images
 from posformer.search import DecodingOptions, Hypothesis
 
+_Decoded = TypeVar("_Decoded")
+
+LINE_BREAK = r"\\"
 _BATCH_IMAGES = 64  # images held in memory and sorted by size at a time
 
 
@@ -26,6 +33,8 @@ class EvaluationSet:
     captions: list[tuple[str, ...]]  # ground truth of each expression, as tokens
     image: Callable[[int], np.ndarray]
     """Returns the image of an index, uint8 (height, width), white ink on black."""
+    photographs: ImageDataset | None = None
+    """The same examples, if they are photographs."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -36,7 +45,11 @@ class EvaluationSet:
 
 
 def open_set(
-    path: str | os.PathLike[str], split: str, known: str | None = None, limit: int | None = None
+    path: str | os.PathLike[str],
+    split: str,
+    known: str | None = None,
+    limit: int | None = None,
+    preprocessing: Preprocessing = "grey",
 ) -> EvaluationSet:
     """Open a split of an image dataset, or of an ink dataset, which is rendered as CROHME's images.
 
@@ -45,6 +58,7 @@ def open_set(
         split: Name of the split, such as `2014`.
         known: Another split of the same ink dataset; expressions that occur in it are excluded.
         limit: Maximum number of examples.
+        preprocessing: How photographs are prepared: `image.preprocessing` of the model.
 
     Raises:
         DataError: If there is no such split; lists the available splits.
@@ -52,8 +66,13 @@ def open_set(
     if split in list_splits(path):
         if known is not None:
             raise DataError(f"{path}: texts of '{known}' can be left out of ink datasets only")
-        images = open_images(path, split)[:limit]
-        return EvaluationSet([e.name for e in images], [e.tokens for e in images], images.image)
+        images = open_images(path, split, preprocessing=preprocessing)[:limit]
+        photographs = images if any(example.kind for example in images) else None
+        captions = [
+            _without_limits(one.tokens) if photographs else one.tokens for one in images.examples
+        ]
+        names = [one.name for one in images.examples]
+        return EvaluationSet(names, captions, images.image, photographs)
     try:
         inks = load_ink(path, split)
     except DataError as error:
@@ -64,15 +83,51 @@ def open_set(
     return EvaluationSet(names, captions, lambda index: render(inks[index].strokes))
 
 
+def _without_limits(tokens: Sequence[str]) -> tuple[str, ...]:
+    r"""Drop `\limits`: labels of photographs have it at sums but not at integrals."""
+    return tuple(token for token in tokens if token != r"\limits")
+
+
 def decode_set(
-    runtime: Runtime, examples: EvaluationSet, options: DecodingOptions
-) -> Iterator[list[Hypothesis]]:
-    """Yield the hypotheses of every image in order, with a progress bar on a terminal."""
+    runtime: Runtime, examples: EvaluationSet, options: DecodingOptions, split: bool = False
+) -> Iterator[list[list[Hypothesis]]]:
+    """Yield the hypotheses of every image in order, with a progress bar on a terminal.
+
+    Args:
+        runtime: A loaded model.
+        examples: The images.
+        options: How to search.
+        split: Split formulas that stand below each other in photographs; an image then has
+            several lists of hypotheses.
+    """
+
+    def formulas(index: int) -> list[np.ndarray]:
+        if split and examples.photographs is not None:
+            return list(examples.photographs.formulas(index))
+        return [examples.image(index)]
+
+    def decode(indices: Sequence[int]) -> Iterator[list[list[Hypothesis]]]:
+        images = [formulas(index) for index in indices]
+        found = iter(decode_images(runtime, list(chain(*images)), options))
+        return ([next(found) for _ in parts] for parts in images)
+
+    return decode_each(examples, decode)
+
+
+def decode_each(
+    examples: EvaluationSet, decode: Callable[[Sequence[int]], Iterable[_Decoded]]
+) -> Iterator[_Decoded]:
+    """Yield the result of a function for every image in order, with a progress bar on a terminal.
+
+    Args:
+        examples: The images.
+        decode: Returns the results for the images of some indices.
+    """
     starts = range(0, len(examples), _BATCH_IMAGES)
     decoded = (
-        hypotheses
-        for indices in (range(len(examples))[first : first + _BATCH_IMAGES] for first in starts)
-        for hypotheses in decode_images(runtime, [examples.image(i) for i in indices], options)
+        result
+        for first in starts
+        for result in decode(range(len(examples))[first : first + _BATCH_IMAGES])
     )
     console = Console(stderr=True)
     silent = not console.is_terminal
@@ -82,15 +137,38 @@ def decode_set(
 
 
 def predict(
-    runtime: Runtime, examples: EvaluationSet, options: DecodingOptions
+    runtime: Runtime,
+    examples: EvaluationSet,
+    options: DecodingOptions,
+    rescorer: Rescorer | None = None,
 ) -> Iterator[Prediction]:
-    """Yield a prediction for each image, with the same confidence as `Recognizer`.
+    r"""Yield a prediction for each image, with the same confidence as `Recognizer`.
 
-    The prediction is empty for an image without hypotheses.
+    The prediction is empty for an image without hypotheses. Formulas that stand below each other
+    in photographs are joined by line breaks, and `\limits` is left out, as in their captions.
+
+    Args:
+        runtime: A loaded model.
+        examples: The images.
+        options: How to search.
+        rescorer: Language model that ranks the `top_k` hypotheses again.
     """
     calibration = Calibration.from_info(runtime.info)
-    decoded = decode_set(runtime, examples, options)
-    for name, caption, best in zip(examples.names, examples.captions, decoded, strict=True):
-        tokens = runtime.vocabulary.decode(best[0].tokens) if best else []
-        confidence = confidences(best, calibration)[0] if best else 0.0
-        yield Prediction(name, caption, tuple(tokens), confidence)
+    decoded = decode_set(runtime, examples, options, LINE_BREAK not in runtime.vocabulary)
+    for index, formulas in enumerate(decoded):
+        if rescorer is not None:
+            formulas = [
+                rescorer.rank(one, runtime.vocabulary) if len(one) > 1 else one for one in formulas
+            ]
+        best = [hypotheses[0] for hypotheses in formulas if hypotheses]
+        lines = [runtime.vocabulary.decode(one.tokens) for one in best]
+        tokens = tuple(token for line in lines for token in (LINE_BREAK, *line))[1:]
+        confidence = float(np.prod([confidences(one, calibration)[0] for one in formulas if one]))
+        if examples.photographs is None:
+            about = {}
+        else:
+            tokens = _without_limits(tokens)
+            example = examples.photographs[index]
+            about = {"kind": example.kind, "source": example.source}
+        name, caption = examples.names[index], examples.captions[index]
+        yield Prediction(name, caption, tokens, confidence if best else 0.0, **about)

@@ -2,15 +2,16 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from posformer.atomic import atomic_write
 from posformer.errors import DataError
-from posformer.evaluation.metrics import Scores, evaluate_pairs
+from posformer.evaluation.metrics import Scores
 from posformer.evaluation.token_alignment import Pair, align
+from posformer.text_output import json_text
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Prediction:
     prediction: tuple[str, ...]
     confidence: float | None = None
     """Between 0 and 1; None if unknown."""
+    kind: str = ""
+    """Of a photograph, such as `scan`."""
+    source: str = ""
+    """Where the photograph comes from."""
 
     @property
     def is_correct(self) -> bool:
@@ -34,15 +39,9 @@ class Prediction:
         return align(self.truth, self.prediction)
 
 
-def score(predictions: Sequence[Prediction]) -> Scores:
-    """Score predictions; errors as for `evaluate_pairs`."""
-    truths, guesses = [one.truth for one in predictions], [one.prediction for one in predictions]
-    return evaluate_pairs(truths, guesses)
-
-
 def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Prediction]) -> None:
     """Write predictions as JSON lines, atomically."""
-    lines = [json.dumps(_to_json(one), ensure_ascii=False) + "\n" for one in predictions]
+    lines = [json_text(_to_json(one)) + "\n" for one in predictions]
     atomic_write(path, "".join(lines))
 
 
@@ -66,9 +65,12 @@ def write_scores(path: str | os.PathLike[str], scores: Scores) -> None:
 
 
 def _to_json(prediction: Prediction) -> dict[str, Any]:
-    fields = dict(vars(prediction))
-    if prediction.confidence is None:
-        del fields["confidence"]
+    optional = ("confidence", "kind", "source")
+    fields = {
+        name: value
+        for name, value in vars(prediction).items()
+        if name not in optional or value not in (None, "")
+    }
     return fields | {key: " ".join(fields[key]) for key in ("truth", "prediction")}
 
 
@@ -81,6 +83,8 @@ def _from_json(line: str, place: str) -> Prediction:
             truth=tuple(fields["truth"].split()),
             prediction=tuple(fields["prediction"].split()),
             confidence=None if confidence is None else float(confidence),
+            kind=str(fields.get("kind", "")),
+            source=str(fields.get("source", "")),
         )
     except KeyError as error:
         raise DataError(f"{place}: has no {error}") from error

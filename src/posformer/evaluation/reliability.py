@@ -1,17 +1,20 @@
 """Calibration of a model's confidence, and how reliable it is on validation data."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from posformer.evaluation.metrics import wilson_interval
-from posformer.evaluation.predict import EvaluationSet, decode_set
+from posformer.evaluation.metrics import edit_distances, wilson_interval
+from posformer.evaluation.predict import EvaluationSet, decode_each, decode_set
 from posformer.evaluation.score_table import format_markdown
-from posformer.runtime import Calibration, Runtime, confidences, fit_calibration
+from posformer.runtime import Calibration, Runtime, Thresholds, confidences, fit_calibration
 from posformer.runtime.calibration import Reliability, cross_validate, measure_reliability
-from posformer.search import DecodingOptions, Hypothesis
+from posformer.runtime.decoding import decode_twice
+from posformer.runtime.thresholds import choose_certain, choose_readable
+from posformer.search import DecodingOptions, FirstPass, Hypothesis
 
 _THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
 _MIN_COUNT = 5  # a bin with fewer predictions is not plotted
@@ -36,12 +39,45 @@ class CalibrationTrial:
 
 
 def read_best(
-    runtime: Runtime, examples: EvaluationSet, options: DecodingOptions
-) -> Iterator[tuple[Hypothesis, bool]]:
-    """Yield the best hypothesis for each image and whether it is correct."""
-    decoded = decode_set(runtime, examples, options)
-    for caption, (best, *_) in zip(examples.captions, decoded, strict=True):
-        yield best, tuple(runtime.vocabulary.decode(best.tokens)) == caption
+    runtime: Runtime, examples: EvaluationSet, options: DecodingOptions, data: str = ""
+) -> tuple[list[tuple[Hypothesis, bool]], Thresholds]:
+    """Decode validation data and choose the thresholds of the model.
+
+    Args:
+        runtime: The model.
+        examples: Validation data.
+        options: The options of full search.
+        data: Description of the data, stored with the thresholds.
+
+    Returns:
+        The best hypothesis for each image and whether it is correct, found by adaptive search with
+        these thresholds if options and model permit it, and the thresholds.
+    """
+
+    def is_correct(hypotheses: Sequence[Hypothesis]) -> NDArray[np.bool_]:
+        found = (tuple(runtime.vocabulary.decode(one.tokens)) for one in hypotheses)
+        return np.array([a == b for a, b in zip(found, examples.captions, strict=True)])
+
+    full = replace(options, adaptive=False)
+    best = [found[0] for (found,) in decode_set(runtime, examples, full)]
+    certain = None
+    if options.resolve(runtime.config.decoder.directions).adaptive:
+
+        def decode(indices: Sequence[int]) -> list[tuple[FirstPass, Hypothesis]]:
+            images = [examples.image(index) for index in indices]
+            return decode_twice(runtime, images, options)
+
+        passes = list(decode_each(examples, decode))
+        first, second = [one for one, _ in passes], [one for _, one in passes]
+        ended = [one.hypothesis for one in first]
+        certain = choose_certain(first, *map(is_correct, (ended, second, best)))
+        if certain is not None:
+            best = [a.hypothesis if a.is_certain(certain) else b for a, b in passes]
+    lengths = np.array([max(len(caption), 1) for caption in examples.captions])
+    found = [runtime.vocabulary.decode(one.tokens) for one in best]
+    error_rates = edit_distances(examples.captions, found) / lengths
+    thresholds = Thresholds(choose_readable(best, error_rates), certain, data)
+    return list(zip(best, is_correct(best).tolist(), strict=True)), thresholds
 
 
 def try_calibration(predictions: list[tuple[Hypothesis, bool]], data: str) -> CalibrationTrial:
@@ -56,6 +92,20 @@ def try_calibration(predictions: list[tuple[Hypothesis, bool]], data: str) -> Ca
     calibration = fit_calibration(hypotheses, correct, data)
     before = np.array([confidences([one], None)[0] for one in hypotheses])
     return CalibrationTrial(calibration, correct, before, cross_validate(hypotheses, correct))
+
+
+def describe_thresholds(thresholds: Thresholds) -> str:
+    """Return the thresholds as text, a line each."""
+    readable, certain = thresholds.readable, thresholds.certain
+    return "\n".join(
+        (
+            "not readable below a mean token probability of "
+            + ("–" if readable is None else f"{readable:.2f}"),
+            "adaptive search is off: it loses results"
+            if certain is None
+            else f"certain from a probability of {np.exp(certain):.2f}",
+        )
+    )
 
 
 def markdown_reliability(trial: CalibrationTrial) -> str:

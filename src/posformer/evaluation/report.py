@@ -15,9 +15,10 @@ from markupsafe import Markup
 from posformer.atomic import atomic_write
 from posformer.evaluation import plots
 from posformer.evaluation.error_kinds import analyze_error, count_errors
+from posformer.evaluation.kind_scores import score
 from posformer.evaluation.metrics import Scores, edit_distances
 from posformer.evaluation.paired import Comparison
-from posformer.evaluation.predictions import Prediction, score, write_predictions
+from posformer.evaluation.predictions import Prediction, write_predictions
 from posformer.evaluation.score_table import HEADER, paper_remarks, range_text, table_rows
 from posformer.evaluation.significance import Intervals, bootstrap_intervals
 from posformer.evaluation.symbol_scores import Confusion, count_confusions, score_symbols

@@ -7,6 +7,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from posformer.evaluation.kind_scores import KindScore
 from posformer.evaluation.metrics import ScoreBin, Scores
 
 
@@ -54,6 +55,9 @@ PAPER_RESULTS = (
 
 HEADER = ("model", "ExpRate", "≤1", "≤2", "≤3", "CER")
 """Column names of `table_rows`."""
+_KIND_HEADER = (
+    "kind", "count", "sources", "ExpRate", "case ignored", "mean of sources", "case ignored",
+)  # fmt: skip
 _NO_SCALE = "†"
 _OTHER_TOOL = "‡"
 
@@ -146,15 +150,22 @@ def _paper_row(result: PaperResult) -> tuple[str, ...]:
 
 
 def _bin_tables(scores: Scores) -> Iterator[tuple[Sequence[str], Sequence[Sequence[str]]]]:
+    if scores.by_kind:
+        yield _KIND_HEADER, [_kind_row(one) for one in scores.by_kind]
     for name, bins in (("nested level", scores.by_level), ("tokens", scores.by_length)):
         rows = [(range_text(one), str(one.count), f"{one.exprate:.2f}") for one in bins]
         yield (name, "count", "ExpRate"), rows
 
 
+def _kind_row(one: KindScore) -> tuple[str, ...]:
+    rates = (one.exprate, one.exprate_no_case, one.source_exprate, one.source_exprate_no_case)
+    return (one.kind, str(one.count), str(one.sources), *(f"{rate:.1f}" for rate in rates))
+
+
 def _rich_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table()
     for number, name in enumerate(header):
-        table.add_column(name, justify="right" if number else "left")
+        table.add_column(name, justify="right" if number else "left", no_wrap=not number)
     for row in rows:
         table.add_row(*row)
     return table

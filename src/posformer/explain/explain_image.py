@@ -58,6 +58,7 @@ def explain(
     direction: Direction = "forward",
     options: DecodingOptions | None = None,
     threads: int | None = None,
+    allow_code: bool = False,
 ) -> Explained:
     """Write the attention maps of a model, or of two models side by side, into a folder.
 
@@ -70,15 +71,16 @@ def explain(
         direction: Decoding direction.
         options: How to decode; the defaults if None.
         threads: CPU threads; None for all cores.
+        allow_code: Import the Python module that a model names.
 
     Raises:
         PosformerError: If the image or a model cannot be read, or a model cannot decode the
             expression.
     """
     paths = [model] if against is None else [model, against]
-    models = [_Model(path, threads) for path in paths]
+    models = [_Model(path, threads, allow_code) for path in paths]
     split = latex is None and r"\\" not in models[0].runtime.vocabulary
-    images = prepare(image, split)
+    images = prepare(image, split, models[0].runtime.config.image.preprocessing)
     given = None if latex is None else tuple(normalize(latex))
     folder = Path(output)
     formulas = []
@@ -102,9 +104,9 @@ def explain(
 class _Model:
     """A loaded model with its name and a note on missing outputs."""
 
-    def __init__(self, path: _Path | None, threads: int | None) -> None:
-        self.runtime = load_runtime(path, threads=threads)
-        self._path, self._threads = path, threads
+    def __init__(self, path: _Path | None, threads: int | None, allow_code: bool) -> None:
+        self.runtime = load_runtime(path, threads=threads, allow_code=allow_code)
+        self._path, self._threads, self._allow_code = path, threads, allow_code
         self.name = "bundled model" if path is None else Path(path).stem
         self.note: str | None = None
 
@@ -121,7 +123,7 @@ class _Model:
             self.note = "this model has no attention maps; only its prediction is shown"
         elif not found.has_raw_weights:
             try:
-                self.runtime = load_runtime(self._path, "pytorch", self._threads)
+                self.runtime = load_runtime(self._path, "pytorch", self._threads, self._allow_code)
             except PosformerError:
                 self.note = (
                     "its decoder.onnx has attention weights after refinement only; export the "

@@ -8,7 +8,8 @@ import numpy as np
 
 from posformer.errors import PosformerError, UnknownTokenError
 from posformer.image.sizing import at_working_size
-from posformer.models.model_config import STRIDE, DecoderConfig
+from posformer.models.model_config import STRIDE, DecoderConfig, LineDecoderConfig
+from posformer.models.target_coding import open_target_coding
 from posformer.runtime.attention_map import AttentionMap
 from posformer.runtime.engine import Attentive, Runtime
 
@@ -66,12 +67,18 @@ def force_decode(
         name: Name of the model.
 
     Raises:
-        PosformerError: If the model does not decode in this direction, or does not know a token.
+        PosformerError: If the model does not decode in this direction, does not decode tokens one
+            by one, or does not know a token.
     """
     if not tokens:
         raise PosformerError(f"{name}: there are no tokens to decode")
     if direction == "backward" and runtime.config.decoder.directions == "forward":
         raise PosformerError(f"{name}: this model decodes from left to right only")
+    if isinstance(runtime.config.decoder, LineDecoderConfig):
+        raise PosformerError(f"{name}: this model decodes all lines at once, not token by token")
+    if open_target_coding(runtime.config, runtime.vocabulary) is not None:
+        kind = runtime.config.name
+        raise PosformerError(f"{name}: {kind} decodes a tree; only sequence models are explained")
     size = runtime.config.image
     sized = at_working_size(image, size.scale, size.margin, size.max_pixels)
     ordered = tuple(tokens if direction == "forward" else reversed(tokens))
