@@ -12,23 +12,38 @@ endif
 # PyTorch comes by its exact version first, so that nothing else pulls in another build of it.
 TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 
+# One process per available core, each with one thread; the tests of a file share a process.
+WORKERS ?= logical
+PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile
+# The tests of the core install: they need neither PyTorch nor other extras.
+CORE_TESTS := tests/latex tests/ink tests/search tests/image/test_loading.py tests/image/test_lines.py
+
 INSTALLED := $(VENV)/.posformer-installed
 INSTALLED_DEV := $(VENV)/.posformer-installed-dev
 
-.PHONY: help demo test test-all lint format clean
+.PHONY: help demo test test-all test-lowest lint format lock pin-image sbom clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED)  ## install, then recognize the example images, print a position forest
 	$(BIN)/posformer recognize examples
 	$(BIN)/posformer forest '\frac{y^{\beta_1}_2 B}{C}'
 
+test test-all: export OMP_NUM_THREADS := 1
+
 test: lint  ## lint, then run all tests that are not slow, with coverage
-	$(BIN)/pytest -m "not slow" --cov
+	$(PYTEST) -m "not slow" --cov
 
 test-all: lint  ## lint, then run all tests
-	$(BIN)/pytest
+	$(PYTEST)
+
+test-lowest: | $(BIN)/python  ## test the core install with the oldest supported libraries
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet -r requirements/lowest.txt hypothesis pytest
+	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet --no-deps -e .
+	$(VENV)-lowest/$(notdir $(BIN))/python -m pytest -p no:cacheprovider $(CORE_TESTS)
+	$(VENV)-lowest/$(notdir $(BIN))/posformer recognize examples
 
 lint: $(INSTALLED_DEV)  ## check style, imports and types
 	$(BIN)/ruff check .
@@ -40,8 +55,26 @@ format: $(INSTALLED_DEV)  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+LOCK := uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-header --no-emit-index-url
+
+lock: $(INSTALLED_DEV)  ## update the libraries of the container: requirements/{build,container}.txt
+	echo '# What builds the package in the container: see Dockerfile. Written by `make lock`.' >requirements/build.txt
+	echo 'hatchling>=1.26' | $(BIN)/$(LOCK) - >>requirements/build.txt
+	echo '# What the container installs, with the hash of every file: see Dockerfile. Written by `make lock`.' >requirements/container.txt
+	$(BIN)/$(LOCK) --extra serve --extra formats pyproject.toml >>requirements/container.txt
+
+pin-image:  ## update the digest of the container's base image to that of its tag; needs Docker
+	@image=$$(sed -n 's/^FROM \(python:[^@]*\)@.*/\1/p' Dockerfile | head -n 1) && \
+	digest=$$(docker buildx imagetools inspect --format '{{.Manifest.Digest}}' "$$image") && \
+	sed -i.bak "s/@sha256:[0-9a-f]*/@$$digest/" Dockerfile && rm Dockerfile.bak && echo "$$image@$$digest"
+
+sbom: $(INSTALLED_DEV)  ## write a software bill of materials and the list of licenses to build/
+	@mkdir -p build
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON -o build/sbom.cdx.json $(BIN)/python
+	$(BIN)/pip-licenses --python $(BIN)/python --from mixed --with-urls --format markdown --output-file build/licenses.md
+
 clean:  ## remove build products and the virtual environment
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:

@@ -88,7 +88,9 @@ class FixedOutput:
         """Return the state of some images and beams."""
         inner, directions, position = state
         inner = self._model.select(inner, images, beams)
-        return inner, directions[images[:, None], beams], position
+        if directions is not None:
+            directions = directions[images[:, None], beams]
+        return inner, directions, position
 
 
 class Recording:

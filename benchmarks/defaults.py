@@ -39,6 +39,7 @@ def trials(
 ) -> Iterator[Trial]:
     """Yield the trials: greedy first, the widest search, which is the reference, last."""
     yield Trial("greedy", DecodingOptions(greedy=True))
+    yield Trial("adaptive", DecodingOptions())
     both = [("both", count) for count in scales] if config.decoder.directions == "both" else []
     for directions, count in [("forward", 1), *both]:
         for beam in beams:
@@ -46,6 +47,7 @@ def trials(
                 options = DecodingOptions(
                     beam=beam,
                     scales=count,
+                    adaptive=False,
                     directions=directions,
                     rescore=directions == "both",
                     finished=ends,

@@ -85,8 +85,8 @@ def read(recognizer: Recognizer, images: Sequence[list[np.ndarray]]) -> list[lis
     for lines in images:
         tokens: list[str] = []
         for number in range(len(lines)):
-            words = vocabulary.decode(next(found)[0].tokens, skip_special=True)
-            tokens += [*(["\\\\"] if number else []), *words]
+            line_tokens = vocabulary.decode(next(found)[0].tokens, skip_special=True)
+            tokens += [*(["\\\\"] if number else []), *line_tokens]
         readings.append(tokens)
     return readings
 

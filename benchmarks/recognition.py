@@ -34,9 +34,10 @@ from posformer.search import DecodingOptions, StepModel
 STRIDE = 16  # pixels per cell of the feature map
 SEARCHES = {
     "greedy": DecodingOptions(greedy=True),
-    "beam 3": DecodingOptions(beam=3, scales=1),
-    "beam 3, two scales": DecodingOptions(beam=3, scales=2),
-    "beam 10": DecodingOptions(beam=10, scales=1),
+    "adaptive": DecodingOptions(),
+    "beam 3": DecodingOptions(beam=3, scales=1, adaptive=False),
+    "beam 3, two scales": DecodingOptions(beam=3, scales=2, adaptive=False),
+    "beam 10": DecodingOptions(beam=10, scales=1, adaptive=False),
 }
 
 

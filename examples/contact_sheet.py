@@ -67,7 +67,10 @@ def main(
     else:
         found = open_images(data, split)
         image = sheet([found.image(n) for n in range(min(count, len(found)))], columns)
-    cv2.imwrite(str(output), image, [cv2.IMWRITE_PNG_BILEVEL, 1])
+    if np.isin(image, (0, 255)).all():
+        cv2.imwrite(str(output), image, [cv2.IMWRITE_PNG_BILEVEL, 1])
+    else:  # 16 grey levels are enough and small
+        cv2.imwrite(str(output), image // 17 * 17, [cv2.IMWRITE_PNG_COMPRESSION, 9])
 
 
 if __name__ == "__main__":

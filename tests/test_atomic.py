@@ -1,10 +1,8 @@
 """Atomic files and folders."""
 
-from pathlib import Path
-
 import pytest
 
-from posformer.atomic import atomic_file, atomic_folder, atomic_path, atomic_write
+from posformer.atomic import atomic_folder, atomic_path, atomic_write, move_file
 
 
 def test_atomic_write_creates_parents_and_replaces(tmp_path):
@@ -15,25 +13,14 @@ def test_atomic_write_creates_parents_and_replaces(tmp_path):
     assert list(target.parent.iterdir()) == [target]
 
 
-@pytest.mark.parametrize("opened", [atomic_file, atomic_path])
-def test_failure_keeps_the_existing_file(tmp_path, opened):
+@pytest.mark.parametrize("problem", [RuntimeError, KeyboardInterrupt])
+def test_failure_keeps_the_existing_file(tmp_path, problem):
     target = tmp_path / "file.txt"
     target.write_text("before")
-    with pytest.raises(RuntimeError), opened(target) as part:
-        (part.write_text if isinstance(part, Path) else part.write)("after")
-        raise RuntimeError
+    with pytest.raises(problem), atomic_path(target) as part:
+        part.write_text("after")
+        raise problem
     assert target.read_text() == "before"
-    assert list(tmp_path.iterdir()) == [target]
-
-
-@pytest.mark.parametrize("keep", [True, False])
-def test_interrupted_file(tmp_path, keep):
-    target = tmp_path / "file.txt"
-    target.write_text("before")
-    with pytest.raises(KeyboardInterrupt), atomic_file(target, keep_interrupted=keep) as stream:
-        stream.write("after")
-        raise KeyboardInterrupt
-    assert target.read_text() == ("after" if keep else "before")
     assert list(tmp_path.iterdir()) == [target]
 
 
@@ -49,6 +36,32 @@ def test_atomic_folder_replaces_on_success_only(tmp_path):
         raise RuntimeError
     assert [file.name for file in target.iterdir()] == ["two"]
     assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_folder_that_cannot_be_replaced_is_kept(tmp_path, monkeypatch):
+    target = tmp_path / "folder"
+    target.mkdir()
+    (target / "old").touch()
+    rename = type(target).rename
+
+    def fail(path, other):
+        if path.parent == tmp_path and path != target:
+            raise OSError("the disk is gone")
+        return rename(path, other)
+
+    monkeypatch.setattr(type(target), "rename", fail)
+    with pytest.raises(OSError, match="the disk is gone"), atomic_folder(target) as part:
+        (part / "new").touch()
+    assert [file.name for file in target.iterdir()] == ["old"]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_content_is_on_disk_before_the_name(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr("os.fsync", lambda _: calls.append((tmp_path / "new").exists()))
+    (tmp_path / "part").write_text("x")
+    move_file(tmp_path / "part", tmp_path / "new")
+    assert calls == [False, True]  # the file, then its folder
 
 
 def test_atomic_folder_can_keep_the_first(tmp_path):

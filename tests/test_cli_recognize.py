@@ -1,6 +1,7 @@
 """`posformer recognize` in real processes, on real files."""
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -10,14 +11,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from posformer.batch.files import find_files, open_output
+from hostile import nested_pdf
+from posformer import DecodingOptions, Recognizer
+from posformer.batch.budgeted import is_usual
+from posformer.batch.files import find_files, recognize_files
+from posformer.batch.result_file import open_output
 from posformer.errors import PosformerError
 from posformer.ink import render, strokes_in_pixels
+from posformer.recognizer import Recognition
 
 PLUS = [[[0, 20], [40, 20]], [[20, 0], [20, 40]]]
 SEVEN = [[[80, 0], [105, 0], [90, 40]], [[85, 22], [102, 20]]]
@@ -103,6 +110,68 @@ def test_json_format_is_one_object_per_line(recognize, images):
     assert "no such file" in bad["error"]
 
 
+def test_unreadable_input_is_a_failure(tiny_folder, images, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(tiny_folder, model)
+    config = json.loads((model / "config.json").read_text())
+    config["info"]["thresholds"] = {"readable": 1.0}
+    (model / "config.json").write_text(json.dumps(config))
+    recognize, path = Command(model), images / "b.png"
+    done = recognize(path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"posformer: {path}: not readable\n"
+    done = recognize(path, "--format", "json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert set(found) == {"path", "error", "alternatives"}
+    assert found["error"] == "not readable"
+    assert [set(one) for one in found["alternatives"]] == [{"latex", "confidence"}]
+    rows = list(csv.DictReader(io.StringIO(recognize(path, "--format", "csv").stdout)))
+    assert [(row["latex"], row["error"]) for row in rows] == [("", "not readable")]
+
+
+NOTES = """<xournal><page><layer><stroke tool="pen">0 20 40 20</stroke>
+<stroke tool="pen">20 0 20 40</stroke><stroke tool="pen">500 0 500 40</stroke></layer></page>
+</xournal>"""
+
+
+def test_documents_print_one_result_per_formula(recognize, tmp_path):
+    notes = tmp_path / "notes.xopp"
+    notes.write_bytes(gzip.compress(NOTES.encode()))
+    found = [json.loads(line) for line in recognize(notes, "--format", "json").stdout.splitlines()]
+    assert [(one["page"], one["box"]) for one in found] == [
+        (1, [0, 0, 40, 40]), (1, [500, 0, 500, 40]),
+    ]  # fmt: skip
+    assert recognize(notes).stdout.splitlines() == [one["latex"] for one in found]
+    notes.write_bytes(b"<xournal>")
+    done = recognize(notes)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"posformer: {notes}: not XML") and done.stderr.count("\n") == 1
+
+
+def test_output_formats(recognize, images):
+    latex = recognize(images / "b.png").stdout
+    assert recognize(images / "b.png", "--format", "latex").stdout == latex
+    markdown = recognize(images / "b.png", "--format", "markdown").stdout
+    assert markdown == f"${latex.strip()}$\n"
+
+
+class Oracle:
+    """A recognizer that reads whatever it is told."""
+
+    def attempt_many(self, sources, options):
+        for tokens in (["x", "+", "1"], ["x", r"\pm", "1"], ["x", "^", "{", "2", "}"]):
+            next(iter(sources))
+            yield Recognition(" ".join(tokens), 1.0, tuple(tokens))
+
+
+def test_results_that_a_format_cannot_express_fail(capsys):
+    assert recognize_files(Oracle(), ["a", "b", "c"], format="sympy") == 1
+    printed = capsys.readouterr()
+    assert printed.out == "a\tx + 1\nc\tx**2\n"
+    assert printed.err == "posformer: b: \\pm (token 2) has no meaning there in SymPy\n"
+
+
 def test_csv_format(recognize, images):
     done = recognize(images, images / "notes.txt", "--format", "csv", "--top-k", "2")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
@@ -186,34 +255,96 @@ def test_failure_keeps_existing_output(tmp_path):
         stream.write("half")
         raise RuntimeError
     assert target.read_text() == "before"
+    assert (tmp_path / "out.txt.part").read_text() == "half"
     with pytest.raises(PosformerError, match="No such file"), open_output(tmp_path / "no" / "x"):
         pass
 
 
-@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
-def test_interrupt_keeps_finished_results(recognize, images, tmp_path):
-    target = tmp_path / "out.txt"
-    many = [str(images / "b.png")] * 2000
+class Interrupted(NamedTuple):
+    target: Path
+    paths: list[str]
+    code: int
+    errors: str
+    rows: list[str]
+
+
+_IGNORED = [getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)]
+
+
+def _interrupt(
+    recognize, image: Path, folder: Path, how: signal.Signals, *options: str
+) -> Interrupted:
+    """Start a long run and send it a signal as soon as there are results."""
+    target, paths = folder / "out", [str(image)] * 1000
     process = subprocess.Popen(
-        [*recognize.start, "--beam", "10", "--output", str(target), *many],
+        [*recognize.start, "--beam", "10", "--output", str(target), *options, *paths],
         stderr=subprocess.PIPE,
         text=True,
         # A test run in the background ignores interrupts, and its children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: [signal.signal(one, signal.SIG_DFL) for one in _IGNORED],
     )
+    part = folder / "out.part"
     deadline = time.monotonic() + 60
-    while not any(part.stat().st_size for part in tmp_path.iterdir()):
+    while not (part.exists() and part.read_bytes().count(b"\n") > 1):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.02)
-    assert not target.exists(), "the file must not appear before it is complete"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in errors
-    rows = target.read_text().splitlines()
-    assert 0 < len(rows) < 2000
-    assert all(row.count("\t") == 1 for row in rows)
-    assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
+    return Interrupted(target, paths, process.returncode, errors, part.read_text().splitlines())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
+@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
+def test_an_interrupted_run_keeps_both_results(recognize, images, tmp_path, how):
+    (tmp_path / "out").write_text("an earlier, complete result\n" * 2000)
+    done = _interrupt(recognize, images / "b.png", tmp_path, getattr(signal, how))
+    assert done.code == (130 if how == "SIGINT" else -getattr(signal, how))
+    assert "Traceback" not in done.errors
+    assert 0 < len(done.rows) < 1000
+    assert done.target.read_text() == "an earlier, complete result\n" * 2000
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.part"]
+    if how == "SIGINT":
+        assert f"{done.target}.part: the results so far; continue with --resume" in done.errors
+
+
+@pytest.mark.parametrize("format", ["text", "json", "csv"])
+def test_resume_continues_an_interrupted_run(tiny_folder, images, tmp_path, format):
+    """The result is that of an uninterrupted run, and finished images are not read again."""
+    recognizer = Recognizer.load(tiny_folder, threads=1)
+    folder, target, part = tmp_path / "in", tmp_path / "out", tmp_path / "out.part"
+    shutil.copytree(images, folder)
+    (folder / "broken\nname.png").write_bytes(b"no image")
+    options = DecodingOptions(scales=1, top_k=2)
+
+    def run(resume: bool) -> bytes:
+        """Recognize the folder, which has one broken image, and return the result."""
+        arguments = ([str(folder)], target, format, options, resume)
+        assert recognize_files(recognizer, *arguments) == 1
+        assert not part.exists()
+        return target.read_bytes()
+
+    complete = run(resume=False)
+    lines = complete.splitlines(keepends=True)
+    for count in range(len(lines) + 1):
+        for cut in (0, 3):  # whole lines, and a last line that was cut off
+            kept = b"".join(lines[:count])
+            part.write_bytes(kept[: len(kept) - cut] if count else b"")
+            assert run(resume=True) == complete
+    (folder / "a.jpg").write_bytes(b"damaged since")
+    part.write_bytes(complete)
+    assert run(resume=True) == complete
+
+
+def test_a_partial_file_is_not_overwritten(recognize, images, tmp_path):
+    part = tmp_path / "out.part"
+    part.write_text("results of hours\n")
+    done = recognize(images / "b.png", "--output", tmp_path / "out")
+    assert done.returncode == 2 and "--resume" in done.stderr
+    done = recognize(images / "b.png", "--output", tmp_path / "out", "--resume", "--format", "json")
+    assert done.returncode == 2 and "delete it to start over" in done.stderr
+    assert part.read_text() == "results of hours\n"
+    done = recognize(images / "b.png", "--resume")
+    assert done.returncode == 2 and "needs --output" in done.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal of Unix")
@@ -303,3 +434,45 @@ def test_missing_extra_is_named(tiny_folder, tmp_path):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 2
         assert message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_file_over_its_budget_is_one_line_and_the_rest_goes_on(recognize, images, tmp_path):
+    pytest.importorskip("pypdfium2")
+    hostile = tmp_path / "hostile.pdf"
+    hostile.write_bytes(nested_pdf())
+    good, again = images / "b.png", images / "a.jpg"
+    done = recognize("--timeout", 2, "--format", "json", good, hostile, again)
+    assert done.returncode == 1
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["path"] for row in rows] == [str(good), str(hostile), str(again)]
+    assert rows[1]["error"] == f"{hostile}: takes longer than 2 seconds"
+    assert "latex" in rows[0] and "latex" in rows[2]
+    assert done.stderr == f"posformer: {hostile}: takes longer than 2 seconds\n"
+
+
+def test_unusual_files_are_recognized_like_others(recognize, images, tmp_path):
+    with Image.open(images / "b.png") as image:
+        image.save(tmp_path / "b.tiff", save_all=True, append_images=[image])
+    expected = recognize(images / "b.png").stdout
+    done = recognize(tmp_path / "b.tiff")
+    assert done.stdout == expected
+    message = f"posformer: {tmp_path / 'b.tiff'}: has several frames; only the first is read\n"
+    assert done.stderr == message
+    through_stdin = recognize("-", input=(tmp_path / "b.tiff").read_bytes())
+    assert through_stdin.stdout.decode() == expected
+
+
+def test_which_files_are_usual(images, tmp_path):
+    def saved(name: str, size: tuple[int, int], mode: str = "L") -> str:
+        Image.new(mode, size).save(tmp_path / name)
+        return str(tmp_path / name)
+
+    usual = [str(images / name) for name in ("b.png", "a.jpg", "below/c.inkml")]
+    usual += [saved("x.bmp", (20, 20)), str(tmp_path / "missing.pdf"), str(tmp_path)]
+    assert all(is_usual(source) for source in usual)
+    large_ink = tmp_path / "x.inkml"
+    large_ink.write_bytes(b"<ink>" + b" " * 600_000)
+    unusual = [saved("x.gif", (20, 20)), saved("x.webp", (20, 20)), saved("x.tiff", (20, 20))]
+    unusual += [saved("wide.png", (13_000, 1), "1"), saved("x.png", (6000, 6000), "1")]
+    assert not any(is_usual(source) for source in (*unusual, str(large_ink), b"%PDF-1.4"))
+    assert is_usual((images / "b.png").read_bytes())

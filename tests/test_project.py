@@ -13,8 +13,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import posformer
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "posformer"
@@ -90,6 +97,47 @@ def test_versions_agree():
     assert f"Python {oldest} or newer" in text_of("Makefile")
     changes = text_of("CHANGELOG.md")
     assert "[Unreleased]" in changes or f"[{posformer.__version__}]" in changes
+
+
+# Supply chain
+
+
+def _declared(*extras: str) -> list[Requirement]:
+    """Return the dependencies of the core install and of some extras."""
+    project = tomllib.loads(text_of("pyproject.toml"))["project"]
+    optional = project["optional-dependencies"]
+    texts = [*project["dependencies"], *(text for extra in extras for text in optional[extra])]
+    return [one for one in map(Requirement, texts) if one.name != "posformer"]
+
+
+def _pinned(name: str) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==([\w.]+)", text_of(f"requirements/{name}.txt"), re.M))
+
+
+def test_dependencies_have_lower_and_upper_bounds():
+    for one in _declared("report", "train", "serve", "formats"):
+        assert sorted(bound.operator for bound in one.specifier) == ["<", ">="], one
+
+
+def test_lowest_versions_are_the_lower_bounds():
+    pinned = _pinned("lowest")
+    assert pinned.keys() == {one.name for one in _declared()}
+    for one in _declared():
+        (lower,) = (bound.version for bound in one.specifier if bound.operator == ">=")
+        assert Version(lower) == Version(pinned[one.name]), one
+
+
+def test_the_container_is_locked():
+    pinned, locked = _pinned("container"), text_of("requirements/container.txt")
+    for one in _declared("serve", "formats"):
+        assert one.specifier.contains(pinned[one.name]), one
+    for name in ("build", "container"):
+        text = text_of(f"requirements/{name}.txt")
+        assert text.count("--hash=sha256:") >= len(_pinned(name)) > 0
+        assert "://" not in text, "no address of a package index"
+    assert "torch==" not in locked
+    images = re.findall(r"^FROM (\S+)", text_of("Dockerfile"), re.M)
+    assert images and all(re.search(r"@sha256:[0-9a-f]{64}$", image) for image in images)
 
 
 # Documentation

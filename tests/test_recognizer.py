@@ -19,7 +19,7 @@ from posformer.errors import ConfigError, ModelError, NoInkError
 from posformer.image.loading import ImageWarning
 from posformer.ink import render, strokes_in_pixels
 from posformer.latex import tokenize
-from posformer.recognizer import prepare
+from posformer.recognizer import Formula, _join_lines, prepare
 from posformer.runtime import Calibration, engine
 from posformer.search import Hypothesis
 
@@ -119,7 +119,7 @@ def test_animated_gif_warns(recognizer, image, tmp_path):
     path = tmp_path / "moving.gif"
     frames = [Image.fromarray(image), Image.fromarray(255 - image)]
     frames[0].save(path, save_all=True, append_images=frames[1:])
-    with pytest.warns(ImageWarning, match=r"moving\.gif: has 2 frames"):
+    with pytest.warns(ImageWarning, match=r"moving\.gif: has several frames"):
         assert recognizer.recognize(path).latex
 
 
@@ -175,12 +175,13 @@ def test_invalid_options_raise_posformer_errors(recognizer, image, invalid):
 
 
 def test_markdown_and_mathml():
-    result = Recognition(r"\frac{a}{b}<1", 0.9, (r"\frac",))
+    latex = r"\frac{a}{b}<1"
+    result = Recognition(latex, 0.9, tuple(tokenize(latex)))
     assert result.markdown == r"$\frac{a}{b}<1$"
     assert result.mathml.startswith("<math") and "<mfrac>" in result.mathml
-    lines = Recognition(r"\begin{array}{l}a\\b\end{array}", 0.9, (), lines=(result, result))
+    lines = Recognition(r"\begin{array}{l}a\\b\end{array}", 0.9, ("a", r"\\", "b"))
     assert lines.markdown.startswith("$$") and "<mtable" in lines.mathml
-    broken = Recognition("a<_+_", 0.1, ())
+    broken = Recognition("a<_+_", 0.1, tuple("a<_+_"))
     assert "<merror>" in broken.mathml and "a&lt;" in broken.mathml
 
 
@@ -218,8 +219,35 @@ def test_calibrated_confidence(tiny_folder, image):
     assert 0 < result.alternatives[0].confidence <= result.confidence < 0.27
 
 
+@pytest.fixture
+def strict_recognizer(tiny_folder):
+    """A recognizer that finds nothing readable."""
+    runtime = engine.load_runtime(tiny_folder)
+    runtime.info = {"thresholds": {"readable": 1.0}}
+    return Recognizer(runtime)
+
+
+def test_results_below_the_threshold_are_not_readable(strict_recognizer, recognizer, image):
+    result = strict_recognizer.recognize(image, top_k=2)
+    expected = recognizer.recognize(image, top_k=2)
+    assert (result.readable, result.error) == (False, "not readable")
+    assert (expected.readable, expected.error) == (True, None)
+    assert (result.latex, result.readings) == (expected.latex, expected.readings)
+    best = {"latex": expected.latex, "confidence": round(expected.confidence, 6)}
+    failure = result.to_failure()
+    assert failure["error"] == "not readable"
+    assert failure["alternatives"] == [best, *expected.to_dict()["alternatives"]]
+
+
+def test_lines_are_readable_if_most_of_their_tokens_are():
+    good = Recognition("x+1", 0.9, ("x", "+", "1"))
+    bad = Recognition("--", 0.1, ("-", "-"), readable=False)
+    assert _join_lines([good, bad, good]).readable
+    assert not _join_lines([good, bad, bad]).readable
+
+
 def test_empty_hypothesis_is_a_result(recognizer, image):
-    result = recognizer._recognition([Hypothesis((), -0.1, -0.1, None)])
+    result = recognizer._recognition([Hypothesis((), -0.1, -0.1, None)], Formula(image))
     assert (result.latex, result.tokens) == ("", ())
     assert result.mathml.startswith("<math")
 
@@ -238,7 +266,7 @@ def bad_sources(folder: Path) -> dict[str, object]:
     Image.new("1", (100_000, 20)).save(folder / "wide.png")
     Image.new("1", (20_000, 10_000)).save(folder / "bomb.png")
     (folder / "text.inkml").write_text("hello")
-    (folder / "svg.inkml").write_text("<svg/>")
+    (folder / "page.inkml").write_text("<html/>")
     (folder / "none.inkml").write_text('<ink xmlns="http://www.w3.org/2003/InkML"/>')
     (folder / "folder.png").mkdir()
     bomb = b'<!DOCTYPE a [<!ENTITY b "c">]><ink>&b;</ink>'
@@ -251,7 +279,7 @@ def bad_sources(folder: Path) -> dict[str, object]:
         r"wide\.png: 100000 × 20 pixels": folder / "wide.png",
         r"bomb\.png: too large to read": folder / "bomb.png",
         r"text\.inkml: not XML": folder / "text.inkml",
-        r"svg\.inkml: the root element": folder / "svg.inkml",
+        r"page\.inkml: <html> is none of": folder / "page.inkml",
         r"none\.inkml: no <trace>": folder / "none.inkml",
         r"absent\.png: no such file": folder / "absent.png",
         r"absent\.inkml": folder / "absent.inkml",

@@ -46,9 +46,10 @@ def tiny_config(**changes: object) -> ModelConfig:
 
 
 def tiny_model(seed: int = 0, config: ModelConfig | None = None) -> PosFormer:
-    """A small PosFormer in which no part can hide."""
+    """A small PosFormer, or a model derived from it, in which no part can hide."""
     torch.manual_seed(seed)
-    model = scrambled(PosFormer(config or tiny_config(), VOCABULARY))
+    model = scrambled(create_model(config or tiny_config(), VOCABULARY))
+    assert isinstance(model, PosFormer)
     with torch.no_grad():
         if model.decoder.stack.refinement is not None:
             # Enough correction to change what is decoded.
@@ -56,12 +57,18 @@ def tiny_model(seed: int = 0, config: ModelConfig | None = None) -> PosFormer:
     return model
 
 
-def tiny_recurrent(name: str, **changes: object) -> RecognitionModel:
-    """A small DWAP, ABM or CAN in which no part can hide."""
+def tiny_recurrent(
+    name: str, settings: dict[str, object] | None = None, **changes: object
+) -> RecognitionModel:
+    """A small DWAP or a model derived from it in which no part can hide."""
     decoder: dict[str, object] = {"width": 24, "embedding": 20, "attention": 16, "dropout": 0.0}
     decoder["coverage"] = [3, 5] if name == "abm" else [5]
     if name == "can":
         decoder |= {"counting_channels": 12, "counting_reduction": 4}
+    if name == "rlfn":
+        language = {"width": 16, "heads": 2, "layers": 2, "feedforward": 20, "dropout": 0.0}
+        decoder["language"] = language
+    decoder |= settings or {}
     encoder = {"growth": 4, "layers": [1, 2, 1], "dropout": 0.0}
     values = {"name": name, "encoder": encoder, "decoder": decoder, **changes}
     torch.manual_seed(0)
@@ -84,3 +91,13 @@ def scrambled(model: Model) -> Model:
 def random_images(seed: int, sizes: list[tuple[int, int]]) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     return [((rng.random(size) < 0.2) * 255).astype(np.uint8) for size in sizes]
+
+
+def tiny_transformer(name: str, **changes: object) -> RecognitionModel:
+    """A small model with a Transformer decoder in which no part can hide."""
+    decoder: dict[str, object] = {"width": 32, "heads": 4, "layers": 2, "feedforward": 48}
+    decoder |= {"dropout": 0.0, "attention_dropout": 0.0}
+    encoder = {"growth": 4, "layers": [1, 2, 1], "dropout": 0.0}
+    values = {"name": name, "encoder": encoder, "decoder": decoder, **changes}
+    torch.manual_seed(0)
+    return scrambled(create_model(ModelConfig.from_dict(values), VOCABULARY))

@@ -4,7 +4,11 @@ Every message is one line that says what is wrong and where. The command line pr
 with code 2, or with 1 if other inputs were recognized.
 """
 
+from typing import Literal
+
 __all__ = [
+    "BudgetError",
+    "ClipboardError",
     "ConfigError",
     "DataError",
     "ImageError",
@@ -25,6 +29,10 @@ class ConfigError(PosformerError):
     """An option or a setting that is unknown, missing, or has an invalid value."""
 
 
+class ClipboardError(PosformerError):
+    """The clipboard cannot be used, or has no image."""
+
+
 class DataError(PosformerError):
     """A dataset, or a file of predictions, that cannot be read."""
 
@@ -34,11 +42,28 @@ class ImageError(PosformerError):
 
 
 class NoInkError(ImageError):
-    """An image without ink."""
+    """An image without ink, or without a formula."""
 
 
 class InkError(PosformerError):
     """Strokes or InkML that cannot be read or rendered."""
+
+
+class BudgetError(PosformerError):
+    """An input that takes more time or memory than allowed, or crashes a decoder.
+
+    Attributes:
+        kind: `time`, `memory`, `size` for an input that is too large to begin with, or `crash`.
+    """
+
+    def __init__(
+        self, message: str, kind: Literal["time", "memory", "size", "crash"] = "size"
+    ) -> None:
+        self.kind = kind
+        super().__init__(message, kind)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class ModelError(PosformerError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -13,24 +13,25 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from posformer.errors import InkError, NoInkError, PosformerError
-from posformer.image.cleanup import clean
-from posformer.image.lines import split_lines
-from posformer.image.loading import ImageInput, load_image
-from posformer.ink.inkml import read_inkml
+from posformer.errors import ImageError, InkError, NoInkError, PosformerError
+from posformer.image.loading import ImageInput, load_reduced
+from posformer.image.preparation import Preprocessing, prepare_image
+from posformer.ink.aligned import bounds
+from posformer.ink.ink_formats import InkDocument, is_ink, read_ink
 from posformer.ink.render import render, strokes_in_pixels
-from posformer.ink.splitting import split_strokes
-from posformer.latex import in_lines, to_latex
-from posformer.latex.mathml import to_mathml
+from posformer.ink.splitting import split_page, split_strokes
+from posformer.latex import convert, in_lines, to_latex
 from posformer.runtime.calibration import Calibration, confidences
 from posformer.runtime.decoding import decode_images
 from posformer.runtime.engine import Engine, Runtime, load_runtime
+from posformer.runtime.thresholds import Thresholds
 from posformer.search import DecodingOptions, Hypothesis
 
 Image = NDArray[np.uint8]  # (height, width), white ink on black
 # Each stroke is a list of points or an array (points, 2 or more): x, y (down), in any unit.
 Strokes = Sequence[Sequence[Sequence[float]]] | Sequence[NDArray[Any]]
-Source = ImageInput | Strokes
+Source = ImageInput | Strokes | InkDocument
+Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 _LINE_BREAK = r"\\"
 _UNSURE_BELOW = 0.5
@@ -58,7 +59,11 @@ class Recognition:
     tokens: tuple[str, ...]
     alternatives: tuple[Alternative, ...] = ()  # next best hypotheses, best first
     calibrated: bool = False  # if not, confidence is the mean probability of a token
-    lines: tuple[Recognition, ...] = ()  # of formulas that stand below each other, if several
+    lines: tuple[Recognition, ...] = ()  # of the formulas of the source, if several
+    readable: bool = True  # if not, the result is a guess: most likely there is no formula
+    # The place of a formula in a document of ink: page from 1, box in the unit of the document.
+    page: int | None = field(default=None, compare=False)
+    box: Box | None = field(default=None, compare=False)
 
     @property
     def is_unsure(self) -> bool:
@@ -66,31 +71,59 @@ class Recognition:
         return self.confidence < (_UNSURE_BELOW if self.calibrated else _UNSURE_BELOW_UNCALIBRATED)
 
     @property
+    def error(self) -> str | None:
+        """The reason why the result should not be used, or None."""
+        return None if self.readable else "not readable"
+
+    @property
     def readings(self) -> tuple[Alternative, ...]:
         """All hypotheses, the best first."""
         return Alternative(self.latex, self.confidence, self.tokens), *self.alternatives
 
+    @property
+    def formulas(self) -> tuple[Recognition, ...]:
+        """The results to report one by one: the formulas of a document of ink, or this one."""
+        return self.lines if any(line.box for line in self.lines) else (self,)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serializable dict of `latex`, `confidence` and `alternatives`."""
-        best, *others = (
+        """Return a JSON-serializable dict of `latex`, `confidence` and `alternatives`.
+
+        A formula of a document of ink also has `page` and `box`.
+        """
+        best, *others = self._records()
+        place = {"page": self.page, "box": self.box} if self.box else {}
+        return {**best, "alternatives": others, **place}
+
+    def to(self, format: str) -> str:
+        """Return the result in a format of `posformer.latex.FORMATS`, such as `typst`.
+
+        Raises:
+            ConfigError: If the format is unknown.
+            LatexError: If the result cannot be expressed in the format.
+        """
+        return convert(self.tokens, format)
+
+    def to_failure(self) -> dict[str, Any]:
+        """Return a JSON-serializable dict of `error` and `alternatives`, if not readable.
+
+        The alternatives are all hypotheses, the best first.
+        """
+        return {"error": self.error, "alternatives": self._records()}
+
+    def _records(self) -> list[dict[str, Any]]:
+        return [
             {"latex": one.latex, "confidence": round(one.confidence, 6)} for one in self.readings
-        )
-        return {**best, "alternatives": others}
+        ]
 
     @property
     def markdown(self) -> str:
         """The result as a Markdown formula."""
-        return f"$${self.latex}$$" if self._is_display else f"${self.latex}$"
-
-    @property
-    def _is_display(self) -> bool:
-        """Whether it has several lines, which only display mode can show."""
-        return bool(self.lines) or _LINE_BREAK in self.tokens
+        return self.to("markdown")
 
     @property
     def mathml(self) -> str:
         """The result as presentation MathML; an `merror` if its LaTeX is malformed."""
-        return to_mathml(self.latex, display=self._is_display)
+        return self.to("mathml")
 
 
 class Recognizer:
@@ -105,9 +138,11 @@ class Recognizer:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
+        self._loaded_from: tuple[Any, ...] | None = None  # arguments of `load`
         self.calibration = Calibration.from_info(runtime.info)
+        self.thresholds = Thresholds.from_info(runtime.info)
         # A model that knows line breaks reads several lines at once.
-        self._splits_lines = _LINE_BREAK not in runtime.vocabulary
+        self.splits_lines = _LINE_BREAK not in runtime.vocabulary
 
     @classmethod
     def load(
@@ -115,6 +150,7 @@ class Recognizer:
         path: str | os.PathLike[str] | None = None,
         engine: Engine = "auto",
         threads: int | None = None,
+        allow_code: bool = False,
     ) -> Recognizer:
         """Load a model.
 
@@ -122,11 +158,21 @@ class Recognizer:
             path: A model folder or a training checkpoint; the bundled model if None.
             engine: `onnx`, `pytorch`, or `auto` for ONNX Runtime where the model supports it.
             threads: CPU threads; all cores if None.
+            allow_code: Import the Python module that a model outside this package names; a model
+                with ONNX files does not need it.
 
         Raises:
-            ModelError: If the model is missing or damaged.
+            ModelError: If the model is missing or damaged, or its module may not be imported.
         """
-        return cls(load_runtime(path, engine, threads))
+        recognizer = cls(load_runtime(path, engine, threads, allow_code))
+        recognizer._loaded_from = (path, engine, threads, allow_code)
+        return recognizer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the arguments of `load`: another process loads the model itself."""
+        if self._loaded_from is None:
+            raise TypeError("only a recognizer that Recognizer.load returned can be pickled")
+        return type(self).load, self._loaded_from
 
     def recognize(
         self, source: Source, options: DecodingOptions | None = None, **overrides: Any
@@ -134,16 +180,17 @@ class Recognizer:
         """Recognize one image or one set of strokes.
 
         Args:
-            source: A path, bytes, or a binary file of an image or of InkML; a PIL image; an array
-                (height, width) or (height, width, channels), uint8, uint16, bool or float; or
-                strokes, see `recognize_strokes`.
+            source: A path, bytes, or a binary file of an image or of ink (InkML, Xournal++, SVG,
+                Excalidraw); a PIL image; an array (height, width) or (height, width, channels),
+                uint8, uint16, bool or float; strokes, see `recognize_strokes`; or what
+                `posformer.ink.read_ink` returns.
             options: How to decode; the defaults if None.
             **overrides: Single fields of the options, such as `top_k=3`, `beam=10`, `scales=1` or
                 `greedy=True`.
 
         Raises:
-            PosformerError: If the source cannot be read or contains no ink, or an option is
-                invalid.
+            PosformerError: If the source cannot be read, contains no ink or no formula is found
+                in it, or an option is invalid.
         """
         return next(self.recognize_many([source], options, **overrides))
 
@@ -187,43 +234,76 @@ class Recognizer:
         for window in _windows(self._prepare(source) for source in sources):
             yield from self._decode(window, options)
 
-    def _prepare(self, source: Source | PosformerError) -> list[Image] | PosformerError:
-        """Return the images of a source's formulas, or the error that prevents it."""
+    def prepare(self, source: Source, split: bool = True) -> list[Image]:
+        """Convert a source to images for this model; see the function `prepare`."""
+        return prepare(source, split, self.runtime.config.image.preprocessing)
+
+    def _prepare(self, source: Source | PosformerError) -> list[Formula] | PosformerError:
+        """Return the formulas of a source, or the error that prevents it."""
         if isinstance(source, PosformerError):
             return source
         try:
-            return prepare(source, self._splits_lines)
+            how = self.runtime.config.image.preprocessing
+            return find_formulas(source, self.splits_lines, how)
         except PosformerError as error:
             return error
+        except MemoryError:  # a worker process reports it with its budget
+            raise
+        except Exception as error:  # an input must not end the run, whatever is wrong with it
+            reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+            return ImageError(f"{_name(source)}: cannot be read ({reason[:120]})")
 
     def _decode(
-        self, window: Sequence[list[Image] | PosformerError], options: DecodingOptions
+        self, window: Sequence[list[Formula] | PosformerError], options: DecodingOptions
     ) -> Iterator[Recognition | PosformerError]:
-        images = [part for part in window if not isinstance(part, PosformerError)]
-        decoded = iter(decode_images(self.runtime, list(chain(*images)), options))
+        formulas = [part for part in window if not isinstance(part, PosformerError)]
+        images = [formula.image for formula in chain(*formulas)]
+        decoded = iter(decode_images(self.runtime, images, options))
         for part in window:
             if isinstance(part, PosformerError):
                 yield part
             else:
-                yield _join_lines([self._recognition(next(decoded)) for _ in part])
+                found = _join_lines([self._recognition(next(decoded), one) for one in part])
+                is_empty = not any(line.tokens for line in found.lines or (found,))
+                yield NoInkError("no formula found") if is_empty else found
 
-    def _recognition(self, hypotheses: Sequence[Hypothesis]) -> Recognition:
+    def _recognition(self, hypotheses: Sequence[Hypothesis], formula: Formula) -> Recognition:
         readings = []
         scores = confidences(hypotheses, self.calibration)
         for hypothesis, confidence in zip(hypotheses, scores, strict=True):
             tokens = tuple(self.runtime.vocabulary.decode(hypothesis.tokens, skip_special=True))
             readings.append(Alternative(to_latex(in_lines(tokens)), confidence, tokens))
         best, *others = readings
-        calibrated = self.calibration is not None
-        return Recognition(best.latex, best.confidence, best.tokens, tuple(others), calibrated)
+        return Recognition(
+            best.latex,
+            best.confidence,
+            best.tokens,
+            tuple(others),
+            calibrated=self.calibration is not None,
+            readable=self.thresholds.is_readable(hypotheses[0]),
+            page=formula.page,
+            box=formula.box,
+        )
 
 
-def prepare(source: Source, split: bool = True) -> list[Image]:
+@dataclass(frozen=True)
+class Formula:
+    """A formula before it is recognized."""
+
+    image: Image  # in the size of CROHME's images
+    page: int | None = None  # of a document of ink
+    box: Box | None = None
+
+
+def prepare(
+    source: Source, split: bool = True, preprocessing: Preprocessing = "binary"
+) -> list[Image]:
     """Convert a source to images like those that models are trained on.
 
     Args:
         source: See `Recognizer.recognize`.
         split: Split formulas that stand below each other.
+        preprocessing: How images are prepared: `runtime.config.image.preprocessing` of the model.
 
     Returns:
         One image per formula: uint8 (height, width), white ink on black, in the size of CROHME's
@@ -232,45 +312,91 @@ def prepare(source: Source, split: bool = True) -> list[Image]:
     Raises:
         PosformerError: If the source cannot be read or contains no ink.
     """
+    return [formula.image for formula in find_formulas(source, split, preprocessing)]
+
+
+def find_formulas(
+    source: Source, split: bool = True, preprocessing: Preprocessing = "binary"
+) -> list[Formula]:
+    """Return the formulas of a source with their images; see `prepare`.
+
+    Formulas of a document of ink are split by the layout of the page, and know their place on it.
+    """
+    if isinstance(source, InkDocument):
+        return _prepare_document(source, split)
     if isinstance(source, (list, tuple)):
         return _prepare_strokes(_check_strokes(source), split)
     if isinstance(source, (str, os.PathLike)):
-        if Path(source).suffix.lower() == ".inkml":
-            return _prepare_strokes(read_inkml(source).strokes, split)
-        return _prepare_image(source, os.fspath(source), split)
+        name = os.fspath(source)
+        if is_ink(_head(name), name):
+            return _prepare_document(read_ink(source), split)
+        return _prepare_image(source, name, split, preprocessing)
     if isinstance(source, (bytes, bytearray, memoryview)):
         source = io.BytesIO(source)
     read = getattr(source, "read", None)
     if read is None:
-        return _prepare_image(cast(ImageInput, source), "image", split)
+        return _prepare_image(cast(ImageInput, source), "image", split, preprocessing)
     content, name = read(), str(getattr(source, "name", "image"))
     if not isinstance(content, bytes):
         raise InkError(f"{name}: the file is in text mode; open it in binary mode")
-    if is_inkml(content):
-        return _prepare_strokes(read_inkml(content, name).strokes, split)
+    if is_ink(content[:64]):
+        return _prepare_document(read_ink(content, name), split)
     file = io.BytesIO(content)
     file.name = name
-    return _prepare_image(file, name, split)
+    return _prepare_image(file, name, split, preprocessing)
 
 
-def is_inkml(content: bytes) -> bool:
-    """Return whether content starts like XML, as no image does."""
-    return content[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+def _name(source: Source) -> str:
+    """Return the name of a source for error messages."""
+    if isinstance(source, (str, os.PathLike)):
+        return os.fspath(source)
+    return str(getattr(source, "name", "strokes" if isinstance(source, list | tuple) else "image"))
 
 
-def _prepare_strokes(strokes: Sequence[NDArray[Any]], split: bool) -> list[Image]:
+def _head(path: str) -> bytes:
+    """Return the first bytes of a file; none if it cannot be read, which loading it reports.
+
+    A pipe is not touched: what is read from it is gone.
+    """
+    if not Path(path).is_file():
+        return b""
+    try:
+        with Path(path).open("rb") as stream:
+            return stream.read(64)
+    except OSError:
+        return b""
+
+
+def _prepare_document(document: InkDocument, split: bool) -> list[Formula]:
+    return [
+        Formula(render(strokes_in_pixels(strokes)), number, _box(strokes))
+        for number, page in enumerate(document.pages, start=1)
+        if page
+        for strokes in split_page(page, lines=split)
+    ]
+
+
+def _box(strokes: Sequence[NDArray[Any]]) -> Box:
+    corners = np.round(bounds(np.concatenate(strokes)), 2)
+    (left, top), (right, bottom) = corners.tolist()
+    return left, top, right, bottom
+
+
+def _prepare_strokes(strokes: Sequence[NDArray[Any]], split: bool) -> list[Formula]:
     in_pixels = strokes_in_pixels(strokes)
     formulas = split_strokes(in_pixels) if split else [in_pixels]
-    return [render(formula) for formula in formulas]
+    return [Formula(render(formula)) for formula in formulas]
 
 
-def _prepare_image(source: ImageInput, name: str, split: bool) -> list[Image]:
+def _prepare_image(
+    source: ImageInput, name: str, split: bool, preprocessing: Preprocessing
+) -> list[Formula]:
     try:
-        cleaned = clean(load_image(source))
+        image, reload = load_reduced(source)
+        images = prepare_image(image, preprocessing, split, reload)
     except NoInkError as error:
         raise NoInkError(f"{name}: {error}") from None
-    formulas = split_lines(cleaned) if split else [cleaned]
-    return [formula.image for formula in formulas]
+    return [Formula(image) for image in images]
 
 
 def _check_strokes(strokes: Sequence[Any]) -> list[NDArray[np.float64]]:
@@ -295,15 +421,15 @@ def _check_strokes(strokes: Sequence[Any]) -> list[NDArray[np.float64]]:
 
 
 def _windows(
-    prepared: Iterable[list[Image] | PosformerError],
-) -> Iterator[list[list[Image] | PosformerError]]:
+    prepared: Iterable[list[Formula] | PosformerError],
+) -> Iterator[list[list[Formula] | PosformerError]]:
     """Yield a few sources at a time, bounded in number and in pixels."""
-    window: list[list[Image] | PosformerError] = []
+    window: list[list[Formula] | PosformerError] = []
     pixels = 0
     for part in prepared:
         window.append(part)
         if not isinstance(part, PosformerError):
-            pixels += sum(image.size for image in part)
+            pixels += sum(formula.image.size for formula in part)
         if len(window) >= _WINDOW_SOURCES or pixels >= _WINDOW_PIXELS:
             yield window
             window, pixels = [], 0
@@ -312,7 +438,7 @@ def _windows(
 
 
 def _join_lines(lines: Sequence[Recognition]) -> Recognition:
-    """Join formulas that stand below each other into one result."""
+    """Join the formulas of a source into one result."""
     if len(lines) == 1:
         return lines[0]
     tokens = list(lines[0].tokens)
@@ -325,4 +451,7 @@ def _join_lines(lines: Sequence[Recognition]) -> Recognition:
         tokens=tuple(tokens),
         alternatives=(),
         lines=tuple(lines),
+        readable=2 * sum(len(line.tokens) for line in lines if line.readable) > len(tokens),
+        page=None,
+        box=None,
     )

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from posformer.serve import server_config
+
 
 @contextmanager
 def running(app) -> Iterator[tuple[str, uvicorn.Server]]:
     """Run a server; yield its address, ending in a slash, and the server."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    server = uvicorn.Server(server_config(app, port=0))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

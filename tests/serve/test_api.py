@@ -2,8 +2,14 @@
 
 import asyncio
 import base64
+import gzip
 import io
 import json
+import os
+import shutil
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import cv2
 import defusedxml.ElementTree as SafeXml
@@ -12,8 +18,11 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from posformer import DecodingOptions
+from hostile import nested_pdf
+from posformer import DecodingOptions, Recognizer
 from posformer.errors import ConfigError
+from posformer.models.model_folder import open_folder, store_info
+from posformer.runtime import Thresholds
 from posformer.serve import Settings, allowed_hosts, create_app
 
 CROSS = [[[10, 10], [40, 50]], [[40, 10], [10, 50]]]
@@ -66,10 +75,57 @@ def test_top_k(client):
     assert all(set(other) == {"latex", "confidence"} for other in found["alternatives"])
 
 
+def test_unreadable_input_is_an_error_with_alternatives(client, tiny_folder, tmp_path):
+    best = client.post(**ink(CROSS)).json()
+    folder = shutil.copytree(tiny_folder, tmp_path / "strict")
+    store_info(open_folder(folder), {"thresholds": Thresholds(readable=1.0).to_dict()})
+    with TestClient(create_app(Recognizer.load(folder, threads=1), Settings())) as strict:
+        answer = strict.post(**ink(CROSS))
+    assert answer.status_code == 422
+    reading = {"latex": best["latex"], "confidence": best["confidence"]}
+    assert answer.json() == {"error": "not readable", "alternatives": [reading]}
+
+
 def test_image(client, tiny_recognizer, photo):
     found = client.post(**upload(photo)).json()
     assert found["latex"] == tiny_recognizer.recognize(photo).latex
     assert found["path"] == "note.png"
+
+
+XOPP = b"""<xournal><page><layer><stroke tool="pen">10 10 40 50</stroke></layer></page>
+<page><layer><stroke tool="pen">10 10 40 50</stroke><stroke tool="pen">10 900 40 950</stroke>
+</layer></page></xournal>"""
+
+
+def test_documents_have_one_result_per_formula(client):
+    found = client.post(**upload(gzip.compress(XOPP), "notes.xopp", explain=True)).json()
+    places = [(one["page"], one["box"]) for one in found["formulas"]]
+    assert places == [(1, [10, 10, 40, 50]), (2, [10, 10, 40, 50]), (2, [10, 900, 40, 950])]
+    assert all(one["latex"] and one["alternatives"] == [] for one in found["formulas"])
+    assert len(found["explanation"]) == 3
+    assert "box" not in found and found["mathml"].startswith("<math")
+
+
+def test_format(client, tiny_recognizer):
+    expected = tiny_recognizer.recognize_strokes(CROSS)
+    assert client.post(**ink(CROSS, format="unicode")).json()["text"] == expected.to("unicode")
+    assert "text" not in client.post(**ink(CROSS)).json()
+    refused = client.post(**ink(CROSS, format="word"))
+    assert refused.status_code == 422 and "format" in refused.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("latex", "format", "text", "problem"),
+    [
+        (r"\frac12", "typst", "frac(1, 2)", None),
+        (r"\frac12", None, None, None),
+        (r"x\pm1", "sympy", None, r"\pm (token 2) has no meaning there in SymPy"),
+        ("x^{", "typst", None, "{ (token 3, column 3) is never closed"),
+    ],
+)
+def test_latex_in_other_formats(client, latex, format, text, problem):
+    found = client.post("/api/latex", json={"latex": latex, "format": format}).json()
+    assert (found["text"], found["problem"]) == (text, problem)
 
 
 def test_inkml_equals_its_strokes(client):
@@ -138,6 +194,14 @@ def test_markup_in_latex_is_escaped(client, latex):
         assert not {"href", "style", "onerror", "class"} & set(element.keys())
 
 
+def test_a_lone_surrogate_is_refused(client):
+    """JSON can express it, but a response in UTF-8 cannot."""
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/api/latex", content=rb'{"latex": "\ud800"}', headers=headers)
+    assert answer.status_code == 422
+    assert "lone surrogate" in answer.json()["error"]
+
+
 def test_comparison_signs_in_text_are_kept(client):
     mathml = client.post("/api/latex", json={"latex": r"\text{a<b}"}).json()["mathml"]
     assert "".join(SafeXml.fromstring(mathml).itertext()) == "a<b"
@@ -172,6 +236,7 @@ def test_health_and_model(client, tiny_recognizer):
         ({"url": "/api/recognize", "content": b"x"}, 415, "multipart/form-data"),
         ({"url": "/api/strokes", "data": {"strokes": "x"}}, 415, "application/json"),
         ({"url": "/api/latex", "json": {"latex": "x" * 301}}, 413, "300 characters"),
+        ({"url": "/api/latex", "json": {"latex": "^" * 300}}, 413, "100 levels"),
         ({"url": "/api/nothing"}, 404, "Not Found"),
         ({"url": "/api/health"}, 405, "Not Allowed"),
     ],
@@ -193,7 +258,7 @@ def test_greedy_server_refuses_several_results(tiny_recognizer):
     assert "greedy" in answer.json()["error"]
 
 
-@pytest.mark.parametrize("limit", ["workers", "batch", "requests", "seconds", "top_k"])
+@pytest.mark.parametrize("limit", ["workers", "seconds", "job_seconds", "connections"])
 def test_limits_must_be_positive(limit):
     with pytest.raises(ConfigError, match=limit):
         Settings(**{limit: 0})
@@ -249,12 +314,53 @@ def test_slow_request_times_out(tiny_recognizer):
     assert b"did not arrive" in sent[1]["body"]
 
 
-def test_slow_recognition_times_out(tiny_recognizer):
+def test_waiting_too_long_times_out(tiny_recognizer):
     app = create_app(tiny_recognizer, Settings(seconds=1e-3))
     with TestClient(app) as client:
         answer = client.post(**ink(CROSS))
     assert answer.status_code == 408
     assert "seconds" in answer.json()["error"]
+
+
+def test_hard_input_costs_its_budget_only(tiny_recognizer):
+    pytest.importorskip("pypdfium2")
+    app = create_app(tiny_recognizer, Settings(seconds=300, job_seconds=1.5))
+    with TestClient(app) as client, ThreadPoolExecutor(2) as clients:
+        hard = clients.submit(client.post, **upload(nested_pdf(), "hard.pdf"))
+        easy = clients.submit(client.post, **ink(CROSS))
+        assert hard.result().status_code == 408
+        assert hard.result().json() == {"error": "takes longer than 1.5 seconds"}
+        assert easy.result().status_code == 200
+
+
+def test_input_that_takes_too_much_memory_is_refused(tiny_recognizer):
+    file = io.BytesIO()
+    Image.new("RGB", (7500, 7500)).save(file, "PNG")
+    with TestClient(create_app(tiny_recognizer, Settings(megabytes=100, seconds=300))) as client:
+        answer = client.post(**upload(file.getvalue()))
+        assert (answer.status_code, answer.json()["error"]) == (
+            413,
+            "needs more than 100 MB of memory",
+        )
+        assert client.post(**ink(CROSS)).status_code == 200
+
+
+@pytest.mark.skipif(os.name == "nt", reason="stops a process")
+def test_stuck_worker_makes_the_server_not_ready(tiny_recognizer):
+    app = create_app(tiny_recognizer, Settings(seconds=300, job_seconds=4))
+    with TestClient(app) as client, ThreadPoolExecutor(1) as clients:
+        assert client.get("/api/ready").json() == {"ready": True}
+        (process,) = app.state.pool.process_ids
+        os.kill(process, signal.SIGSTOP)
+        stuck = clients.submit(client.post, **ink(CROSS))
+        while client.get("/api/ready").status_code == 200:
+            time.sleep(0.05)
+        assert client.get("/api/ready").json() == {"ready": False}
+        assert client.get("/api/health").json()["status"] == "ok"
+        assert stuck.result().status_code == 408
+        while client.get("/api/ready").status_code == 503:
+            time.sleep(0.05)
+        assert client.post(**ink(CROSS)).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/style.css", "/api/health", "/nothing"])
@@ -266,6 +372,16 @@ def test_every_response_has_security_headers(client, path):
     assert headers["X-Content-Type-Options"] == "nosniff"
 
 
+@pytest.fixture(scope="module")
+def guarded(tiny_recognizer):
+    """A client of a server on loopback that allows one more host and one more origin."""
+    settings = Settings(
+        hosts=allowed_hosts("127.0.0.1", ["Formulas.example"]), origins=("https://notes.example",)
+    )
+    with TestClient(create_app(tiny_recognizer, settings)) as client:
+        yield client
+
+
 @pytest.mark.parametrize(
     ("host", "status"),
     [
@@ -273,6 +389,7 @@ def test_every_response_has_security_headers(client, path):
         ("localhost", 200),
         ("LOCALHOST:80", 200),
         ("[::1]:8000", 200),
+        ("192.168.1.5:8000", 200),  # no name server can point an address elsewhere
         ("formulas.example:443", 200),
         ("attacker.example:8000", 421),
         ("127.0.0.1.attacker.example", 421),
@@ -280,36 +397,63 @@ def test_every_response_has_security_headers(client, path):
         ("", 421),
     ],
 )
-def test_loopback_server_checks_the_host(tiny_recognizer, host, status):
-    hosts = allowed_hosts("127.0.0.1", ["formulas.example"])
-    app = create_app(tiny_recognizer, Settings(hosts=hosts))
-    with TestClient(app) as client:
-        for path in ("/", "/api/health"):
-            answer = client.get(path, headers={"Host": host})
-            assert answer.status_code == status
-            assert "nosniff" in answer.headers.values()
+def test_host_is_checked(guarded, host, status):
+    for path in ("/", "/api/health"):
+        answer = guarded.get(path, headers={"Host": host})
+        assert answer.status_code == status
+        assert "nosniff" in answer.headers.values()
 
 
 def test_allowed_hosts():
-    assert allowed_hosts("0.0.0.0") == ()
-    assert allowed_hosts("0.0.0.0", ["Formulas.example"]) == ("0.0.0.0", "formulas.example")
+    """Names of a server that listens on all addresses, as in the container, are not all allowed."""
+    assert "attacker.example" not in allowed_hosts("0.0.0.0")
     assert set(allowed_hosts("127.0.0.5")) == {"127.0.0.1", "::1", "localhost", "127.0.0.5"}
+    assert "formulas.example" in allowed_hosts("0.0.0.0", ["Formulas.example"])
+    assert allowed_hosts("0.0.0.0", ["*"]) == ()
 
 
-def test_cors(client, tiny_recognizer):
-    headers = {"Origin": "https://other.example"}
-    assert "Access-Control-Allow-Origin" not in client.get("/api/health", headers=headers).headers
-    app = create_app(tiny_recognizer, Settings(origins=("https://other.example",)))
-    with TestClient(app) as open_client:
-        allowed = open_client.get("/api/health", headers=headers).headers
-    assert allowed["Access-Control-Allow-Origin"] == "https://other.example"
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),  # not a browser
+        ({"Origin": "http://localhost"}, 200),
+        ({"Origin": "https://LOCALHOST"}, 200),  # behind a proxy with TLS
+        ({"Origin": "https://notes.example"}, 200),
+        ({"Origin": "https://notes.example", "Sec-Fetch-Site": "cross-site"}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Origin": "http://localhost:3000"}, 403),
+        ({"Origin": "https://attacker.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+    ],
+)
+def test_pages_of_other_origins_are_refused(guarded, headers, status):
+    headers = {"Host": "localhost", **headers}
+    answer = guarded.post("/api/latex", json={"latex": "x"}, headers=headers)
+    assert answer.status_code == status
+    assert guarded.get("/api/health", headers=headers).status_code == status
+    assert guarded.get("/", headers=headers).status_code == 200
+
+
+def test_links_to_the_api_are_followed(guarded):
+    headers = {"Host": "localhost", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert guarded.get("/api/openapi.json", headers=headers).status_code == 200
+
+
+def test_cors(client, guarded):
+    headers = {"Origin": "https://notes.example", "Host": "localhost"}
+    name = "Access-Control-Allow-Origin"
+    assert name not in client.get("/api/health", headers=headers).headers
+    assert guarded.get("/api/health", headers=headers).headers[name] == "https://notes.example"
 
 
 def test_openapi_document(client):
     document = client.get("/api/openapi.json").json()
     assert {"/api/recognize", "/api/strokes", "/api/latex"} <= set(document["paths"])
     statuses = document["paths"]["/api/strokes"]["post"]["responses"]
-    assert {"200", "408", "413", "415", "422", "503"} <= set(statuses)
+    assert {"200", "403", "408", "413", "415", "421", "422", "503"} <= set(statuses)
     assert "HTTPValidationError" not in json.dumps(document)
 
 

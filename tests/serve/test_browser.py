@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from running import running
 
 from posformer import Recognizer
+from posformer.latex import convert, is_structure
+from posformer.latex.symbols import SIGNATURES
 from posformer.serve import Settings, create_app
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
@@ -116,6 +119,24 @@ def copied(page, kind: str, name: str) -> str:
     return page.evaluate("navigator.clipboard.readText()")
 
 
+def test_mathml_of_every_token_is_rendered(browser):
+    tokens = (Path(__file__).parents[2] / "configs" / "vocabulary.txt").read_text("utf-8").split()
+    signs = [token for token in tokens if not is_structure(token)]
+    expressions = [[token, *("{x}" * len(SIGNATURES.get(token, ("",))[0]))] for token in signs]
+    tab = browser.new_page()
+    tab.set_content("".join(f"<p>{convert(tokens, 'mathml')}</p>" for tokens in expressions))
+    widths = tab.evaluate(
+        "[...document.querySelectorAll('math')].map((one) => one.getBoundingClientRect().width)"
+    )
+    assert len(widths) == len(signs)
+    invisible = [token for token, width in zip(signs, widths, strict=True) if width < 1]
+    assert invisible == []
+    texts = tab.evaluate("[...document.querySelectorAll('math')].map((one) => one.textContent)")
+    raw = [token for token, text in zip(signs, texts, strict=True) if "\\" in text]
+    assert raw == []
+    tab.close()
+
+
 def has_ink(page) -> bool:
     return page.evaluate(
         """() => { const ink = document.getElementById("ink");
@@ -140,6 +161,7 @@ def test_undo_redo_eraser_and_clear(page):
     page.wait_for_selector("#formula.empty")
     assert not has_ink(page)
     page.keyboard.press("Control+y")
+    page.keyboard.press("Control+y")
     page.wait_for_selector(RECOGNIZED)
     page.click("#eraser")
     write(page, [[(-10, 24), (40, 36)]])
@@ -157,6 +179,10 @@ def test_latex_can_be_edited_and_copied(page):
     assert copied(page, "latex", "LaTeX") == r"\frac{1}{2}"
     assert copied(page, "markdown", "Markdown") == r"$\frac{1}{2}$"
     assert "<mfrac>" in copied(page, "mathml", "MathML")
+    assert copied(page, "typst", "Typst") == "frac(1, 2)"
+    assert copied(page, "asciimath", "AsciiMath") == "(1)/(2)"
+    assert copied(page, "sympy", "SymPy") == "Rational(1, 2)"
+    assert copied(page, "unicode", "Unicode text") == "1/2"
     page.click("[data-copy=png]")
     page.wait_for_selector("#toast:has-text('Image copied')")
     kinds = page.evaluate("navigator.clipboard.read().then(([item]) => item.types)")

@@ -5,12 +5,13 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from blocked_recognizer import BlockedRecognizer
 from running import running
 
 from posformer.serve import Settings, create_app
@@ -46,17 +47,82 @@ def test_port_in_use_is_one_line(tiny_folder):
     assert done.stderr.count("\n") == 1
 
 
-def test_shutdown_finishes_accepted_requests(tiny_recognizer):
-    recognizer = BlockedRecognizer(tiny_recognizer)
-    app = create_app(recognizer, Settings(workers=1, batch=1))
-    with running(app) as (address, server), ThreadPoolExecutor(3) as clients:
+@pytest.mark.skipif(os.name == "nt", reason="stops a process")
+def test_full_server_refuses_and_shutdown_finishes_accepted_requests(tiny_recognizer):
+    app = create_app(tiny_recognizer, Settings(seconds=300, job_seconds=300, requests=3))
+    (worker,) = app.state.pool.process_ids
+    with running(app) as (address, server), ThreadPoolExecutor(8) as clients:
+        os.kill(worker, signal.SIGSTOP)
         requests = [
-            clients.submit(httpx2.post, f"{address}api/strokes", json=CROSS, timeout=30)
-            for _ in range(3)
+            clients.submit(httpx2.post, f"{address}api/strokes", json=CROSS, timeout=300)
+            for _ in range(8)
         ]
-        while httpx2.get(f"{address}api/health").json()["waiting"] < 2:
-            threading.Event().wait(0.02)
+        while sum(request.done() for request in requests) < 5:
+            time.sleep(0.02)
         server.should_exit = True
-        threading.Event().wait(0.3)
-        recognizer.open.set()
-        assert [one.result().status_code for one in requests] == [200] * 3
+        time.sleep(0.3)
+        os.kill(worker, signal.SIGCONT)
+        answers = [request.result() for request in requests]
+    assert sorted(answer.status_code for answer in answers) == [200] * 3 + [503] * 5
+    waits = [int(one.headers["Retry-After"]) for one in answers if one.status_code == 503]
+    assert min(waits) >= 1
+
+
+HALF_REQUEST = b"POST /api/latex HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def connect(address: str, *parts: bytes) -> socket.socket:
+    url = urlsplit(address)
+    connection = socket.create_connection((url.hostname, url.port), timeout=60)
+    for part in parts:
+        connection.sendall(part)
+    return connection
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET / HT", HALF_REQUEST, HALF_REQUEST + b'Content-Length: 99\r\n\r\n{"latex"'],
+    ids=["nothing", "half a line", "half the headers", "half the body"],
+)
+def test_half_open_connections_do_not_block(tiny_recognizer, sent):
+    settings = Settings(connections=20, requests=8, header_seconds=300, seconds=300)
+    with running(create_app(tiny_recognizer, settings)) as (address, _), ExitStack() as stack:
+        for _ in range(60):
+            stack.enter_context(connect(address, sent))
+        time.sleep(1.2)
+        assert httpx2.get(f"{address}api/health", timeout=60).status_code == 200
+        answer = httpx2.post(f"{address}api/latex", json={"latex": "x"}, timeout=60)
+        assert answer.status_code == 200
+
+
+def test_headers_must_arrive_in_time_and_be_short(tiny_recognizer):
+    with running(create_app(tiny_recognizer, Settings(header_seconds=0.3))) as (address, _):
+        with connect(address, b"GET / HTTP/1.1\r\n") as slow:
+            assert slow.recv(1000) == b""
+        with connect(address, b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n") as again:
+            assert again.recv(20).startswith(b"HTTP/1.1 200")
+            again.sendall(b"GET / HT")  # the next request, which never ends
+            while again.recv(10_000):
+                pass
+        with connect(address) as long, suppress(ConnectionError):
+            for _ in range(100_000):
+                long.sendall(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 10_000)
+            pytest.fail("headers of a gigabyte were read")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills a process")
+def test_killed_worker_loses_no_request(tiny_recognizer):
+    app = create_app(tiny_recognizer, Settings(seconds=300, job_seconds=300))
+    with running(app) as (address, _), ThreadPoolExecutor(4) as clients:
+        (worker,) = app.state.pool.process_ids
+        os.kill(worker, signal.SIGSTOP)
+        requests = [
+            clients.submit(httpx2.post, f"{address}api/strokes", json=CROSS, timeout=300)
+            for _ in range(4)
+        ]
+        for _ in range(300):  # a worker may have taken more than one of them
+            if httpx2.get(f"{address}api/health", timeout=60).json()["waiting"] >= 3:
+                break
+            time.sleep(0.02)
+        os.kill(worker, signal.SIGKILL)
+        assert [request.result().status_code for request in requests] == [200] * 4

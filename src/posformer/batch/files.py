@@ -1,21 +1,21 @@
-"""Finds files for `posformer recognize`, recognizes them, and writes the results."""
+"""Finds files for `posformer recognize` and recognizes them."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import os
+import stat
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from itertools import tee
+from contextlib import contextmanager
+from itertools import filterfalse, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from posformer.atomic import atomic_file
-from posformer.errors import PosformerError
+from posformer.batch.result_file import ResultWriter, open_output, partial_file, read_finished
+from posformer.errors import LatexError, PosformerError
+from posformer.ink.ink_formats import INK_SUFFIXES
+from posformer.text_output import one_line
 
 if TYPE_CHECKING:
     from posformer.recognizer import Recognition, Recognizer
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 _IMAGES = "bmp dib gif heic heif jpeg jpg pbm pdf pgm png ppm tif tiff webp"
-SUFFIXES = frozenset(f".{name}" for name in (*_IMAGES.split(), "inkml"))
+SUFFIXES = frozenset(f".{name}" for name in _IMAGES.split()) | INK_SUFFIXES
 
-Format = Literal["text", "json", "csv"]
 NamedSource = tuple[str, str | BinaryIO | PosformerError]  # name, and what to recognize
 
 
@@ -33,8 +32,11 @@ def recognize_files(
     recognizer: Recognizer,
     paths: Sequence[str],
     output: Path | None = None,
-    format: Format = "text",
+    format: str = "text",
     options: DecodingOptions | None = None,
+    resume: bool = False,
+    timeout: float = 30.0,
+    memory: int = 2048,
 ) -> int:
     """Recognize files and folders and write one result per file; errors go to stderr.
 
@@ -44,30 +46,63 @@ def recognize_files(
         output: The file to write; stdout if None.
         format: See `ResultWriter`.
         options: How to decode; the defaults if None.
+        resume: Continue the partial file of an interrupted run, if there is one.
+        timeout: Seconds for a file of unusual format or size, see `posformer.batch.budgeted`.
+        memory: Megabytes for such a file.
 
     Returns:
-        The number of files that could not be read.
+        The number of files that could not be read, or whose content is not readable.
     """
-    several = len(paths) > 1 or any(Path(path).is_dir() for path in paths)
+    from posformer.batch.budgeted import attempt_with_budget
+
+    several = len(paths) > 1 or any(_is_folder(path) for path in paths)
     top_k = options.top_k if options else 1
-    failed = 0
-    with open_output(output) as stream, _progress(paths, several) as advance, _short_warnings():
-        writer = ResultWriter(stream, format, several, top_k)
+    finished = None
+    if resume and output is not None:
+        finished = read_finished(output, format, several, top_k)
+    files = find_files(paths, _print)
+    if finished is not None:
+        files = filterfalse(lambda named: finished.skip(named[0]), files)
+    failed = finished.failed if finished else 0
+    with (
+        open_output(output, format, finished) as stream,
+        _interrupt_note(output),
+        _progress(paths, several) as advance,
+        _short_warnings(),
+    ):
+        writer = ResultWriter(stream, format, several, top_k, bool(finished and finished.rows))
         # The recognizer reads some sources ahead, whose names `tee` keeps.
-        found, named = tee(find_files(paths))
-        results = recognizer.attempt_many((source for _, source in found), options)
+        found, named = tee(files)
+        sources = (source for _, source in found)
+        results = attempt_with_budget(recognizer, sources, options, timeout, memory)
         for (path, _), result in zip(named, results, strict=True):
-            writer.write(path, result)
+            try:
+                writer.write(path, result)
+            except LatexError as error:  # the format cannot express it
+                result = error
             _report(path, result)
-            failed += isinstance(result, PosformerError)
+            failed += isinstance(result, PosformerError) or not result.readable
             advance()
     return failed
+
+
+@contextmanager
+def _interrupt_note(output: Path | None) -> Iterator[None]:
+    """Tell the user who interrupts where the results are."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if output is not None and (part := partial_file(output)).exists():
+            _print(f"{part}: the results so far; continue with --resume")
+        raise
 
 
 def _report(path: str, result: Recognition | PosformerError) -> None:
     """Print errors to stderr and, on a terminal, results that need attention."""
     if isinstance(result, PosformerError):
         _print(str(result) if str(result).startswith(path) else f"{path}: {result}")
+    elif result.error:
+        _print(f"{path}: {result.error}")
     elif sys.stderr.isatty():
         if result.lines:
             _print(f"{path}: split into {len(result.lines)} lines")
@@ -76,19 +111,24 @@ def _report(path: str, result: Recognition | PosformerError) -> None:
 
 
 def _print(text: str) -> None:
-    print(f"posformer: {text}", file=sys.stderr, flush=True)
+    print(f"posformer: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
     """Print image warnings like all other messages, in one line."""
+    with warnings.catch_warnings():
+        print_short_warnings()
+        yield
+
+
+def print_short_warnings() -> None:
+    """Print image warnings in one line each, and no others."""
     from posformer.image.loading import ImageWarning
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", ImageWarning)
-        warnings.showwarning = lambda message, *_, **__: _print(str(message))
-        yield
+    warnings.simplefilter("ignore")
+    warnings.simplefilter("always", ImageWarning)
+    warnings.showwarning = lambda message, *_, **__: _print(str(message))
 
 
 @contextmanager
@@ -111,23 +151,34 @@ def _progress(paths: Sequence[str], several: bool) -> Iterator[Callable[[], None
         yield lambda: bar.advance(task)
 
 
-def find_files(paths: Sequence[str]) -> Iterator[NamedSource]:
+def find_files(
+    paths: Sequence[str], say: Callable[[str], None] = lambda line: None
+) -> Iterator[NamedSource]:
     """Yield the files to recognize.
 
     Args:
-        paths: Files, which are yielded even if they do not exist; folders, whose images and InkML
-            files are yielded recursively, in sorted order; `-` for stdin.
+        paths: Files, which are yielded even if they do not exist; folders, whose images and files
+            of ink are yielded recursively, in sorted order; `-` for stdin.
+        say: Called with a line about each pipe or device in a folder, which is skipped.
     """
     for path in paths:
         if path == STDIN:
             yield path, sys.stdin.buffer
-        elif Path(path).is_dir():
-            yield from _walk(path)
+        elif _is_folder(path):
+            yield from _walk(path, say)
         else:
             yield path, path
 
 
-def _walk(folder: str) -> Iterator[NamedSource]:
+def _is_folder(path: str) -> bool:
+    """Return whether a path is a folder; False if it cannot even be looked up."""
+    try:
+        return stat.S_ISDIR(Path(path).stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _walk(folder: str, say: Callable[[str], None]) -> Iterator[NamedSource]:
     """Yield the files in a folder, and an error if it has none or cannot be read."""
     problems: list[OSError] = []
     empty = True
@@ -135,86 +186,22 @@ def _walk(folder: str) -> Iterator[NamedSource]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
+                path = str(Path(parent, name))
+                if _is_special(path):
+                    say(f"{path}: skipped; it is a pipe, socket or device")
+                    continue
                 empty = False
-                yield (path := str(Path(parent, name))), path
+                yield path, path
     for problem in problems:
         path = str(problem.filename)
         yield path, PosformerError(f"{path}: {problem.strerror}")
     if empty and not problems:
-        yield folder, PosformerError(f"{folder}: there are no images and no InkML in this folder")
+        yield folder, PosformerError(f"{folder}: there are no images and no ink in this folder")
 
 
-class ResultWriter:
-    """Writes results one by one and flushes after each.
-
-    Args:
-        stream: Text stream to write to.
-        format: `text`: LaTeX, preceded by the path and a tab if there are several paths; `json`:
-            one object per line; `csv`: a table with a header.
-        several: Whether there may be more than one path.
-        top_k: Maximum number of hypotheses per result.
-    """
-
-    def __init__(self, stream: TextIO, format: Format, several: bool, top_k: int) -> None:
-        self._stream, self._format, self._several = stream, format, several
-        further = [f"{name}_{rank}" for rank in range(2, top_k + 1) for name in _FIELDS]
-        self._columns = ["path", *_FIELDS, "error", *further]
-        self._csv = csv.writer(stream, lineterminator="\n")
-        if format == "csv":
-            self._csv.writerow(self._columns)
-
-    def write(self, path: str, result: Recognition | PosformerError) -> None:
-        """Write a result or an error."""
-        if self._format == "json":
-            found = (
-                {"error": str(result)} if isinstance(result, PosformerError) else result.to_dict()
-            )
-            print(json.dumps({"path": path, **found}, ensure_ascii=False), file=self._stream)
-        elif self._format == "csv":
-            self._csv.writerow(_cells(path, result, len(self._columns)))
-        elif not isinstance(result, PosformerError):
-            for reading in result.readings:
-                label = f"{path}\t" if self._several else ""
-                print(f"{label}{reading.latex}", file=self._stream)
-        self._stream.flush()
-
-
-_FIELDS = ("latex", "confidence")
-
-
-def _cells(path: str, result: Recognition | PosformerError, columns: int) -> list[str]:
-    if isinstance(result, PosformerError):
-        cells = [path, "", "", str(result)]
-    else:
-        best, *others = ((one.latex, f"{one.confidence:.4f}") for one in result.readings)
-        cells = [path, *best, "", *(cell for other in others for cell in other)]
-    return cells + [""] * (columns - len(cells))
-
-
-@contextmanager
-def open_output(path: Path | None) -> Iterator[TextIO]:
-    """Open stdout, or a file that appears under its name when it is complete.
-
-    An interrupt by the user keeps what has been written. After any other failure an existing
-    file is unchanged.
-
-    Raises:
-        PosformerError: If the file cannot be written.
-    """
-    if path is None:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="surrogateescape")  # file names need not be valid text
-        yield sys.stdout
-        return
-    with ExitStack() as stack:
-        try:
-            stream = stack.enter_context(_open_file(path))
-        except OSError as error:
-            raise PosformerError(f"{path}: {error.strerror or error}") from error
-        yield stream
-
-
-def _open_file(path: Path) -> AbstractContextManager[TextIO]:
-    if path.exists() and not path.is_file():  # a device or a pipe cannot be replaced
-        return path.open("w", encoding="utf-8", errors="surrogateescape", newline="")
-    return atomic_file(path, keep_interrupted=True)
+def _is_special(path: str) -> bool:
+    """Return whether a path is neither a file nor missing; opening it might block forever."""
+    try:
+        return not stat.S_ISREG(Path(path).stat().st_mode)
+    except OSError:
+        return False  # reading it reports the error

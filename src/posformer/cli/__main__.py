@@ -1,5 +1,5 @@
 """`python -m posformer.cli`."""
 
-from posformer.cli import main
+from posformer.cli import run
 
-main()
+run()

@@ -1,5 +1,6 @@
 """`posformer evaluate`, `compare` and `calibrate`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -38,9 +39,18 @@ def evaluate(
     beam: shared.BeamOption = shared.PAPER_BEAM,
     scales: shared.ScalesOption = 1,
     greedy: shared.GreedyOption = False,
+    language_model: Annotated[
+        Path | None, Option(metavar="DIR", help="Language model that ranks the n-best list anew.")
+    ] = None,
+    language_weight: Annotated[
+        float, Option(min=0, help="Weight of the language model; choose it on validation data.")
+    ] = 0.2,
+    constrained: shared.ConstrainedOption = True,
+    adaptive: shared.AdaptiveOption = False,
     markdown: Annotated[bool, Option("--markdown", help="Print the tables in Markdown.")] = False,
     engine: shared.EngineOption = "auto",
     threads: shared.ThreadsOption = None,
+    allow_code: shared.AllowCodeOption = False,
 ) -> None:
     """Evaluate a model on a dataset: ExpRate, ExpRate with up to 3 errors, CER."""
     from rich.console import Console
@@ -48,23 +58,36 @@ def evaluate(
     from posformer import evaluation
     from posformer.evaluation.evaluate import EvaluationOutputs, evaluate_predictions
     from posformer.evaluation.predict import open_set, predict
+    from posformer.evaluation.rescoring import Rescorer
     from posformer.runtime import load_runtime
     from posformer.search import DecodingOptions
 
     if (split if data else earlier) is None:
         raise typer.BadParameter("give --data with --split, or --from", param_hint="--data")
+    if language_model is not None and (greedy or earlier is not None):
+        wrong = "--from has no n-best list" if earlier else "--greedy has one hypothesis"
+        raise typer.BadParameter(wrong, param_hint="--language-model")
     if earlier is not None and model is not None:
         raise typer.BadParameter("--from runs no model", param_hint="--model")
     if report is not None:
         import posformer.evaluation.report  # noqa: F401  # fails early if an extra is missing
     others = None if against is None else evaluation.read_predictions(against)
-    examples = open_set(data, split, leave_out, limit) if data and split else None
-    if examples is None or earlier is not None:
+    runtime = None if earlier is not None else load_runtime(model, engine, threads, allow_code)
+    examples = None
+    if data and split:
+        how = "grey" if runtime is None else runtime.config.image.preprocessing
+        examples = open_set(data, split, leave_out, limit, how)
+    if examples is None or runtime is None:
         found, used_ink = evaluation.read_predictions(str(earlier)), False
     else:
-        runtime = load_runtime(model, engine, threads)
-        options = DecodingOptions(beam=beam, scales=scales, greedy=greedy)
-        found = list(predict(runtime, examples, options))
+        options = DecodingOptions(
+            beam=beam, scales=scales, greedy=greedy, constrained=constrained, adaptive=adaptive
+        )
+        rescorer = None
+        if language_model is not None:
+            rescorer = Rescorer.load(language_model, language_weight)
+            options = replace(options, top_k=beam, adaptive=False)
+        found = list(predict(runtime, examples, options, rescorer))
         used_ink = bool(runtime.info.get("used_ink"))
     report_options = None
     if report is not None:
@@ -115,6 +138,7 @@ def compare(
     beam: shared.BeamOption = shared.PAPER_BEAM,
     greedy: shared.GreedyOption = False,
     threads: Annotated[int, Option(min=1, help="CPU threads.")] = 1,
+    allow_code: shared.AllowCodeOption = False,
 ) -> None:
     """Train several configs at an equal budget and print a table; resumes where it stopped."""
     from posformer import comparison
@@ -123,7 +147,13 @@ def compare(
         raise typer.BadParameter("name both or neither", param_hint="--data, --split")
     configs, overrides = comparison.split_arguments(candidates)
     found = comparison.gather(
-        configs, overrides, minutes=minutes, epochs=epochs, threads=threads, baseline=baseline
+        configs,
+        overrides,
+        minutes=minutes,
+        epochs=epochs,
+        threads=threads,
+        baseline=baseline,
+        allow_code=allow_code,
     )
     if data is not None and split is not None:
         benchmark = comparison.Benchmark(str(data), split, leave_out, limit, beam, greedy)
@@ -131,7 +161,9 @@ def compare(
         benchmark = comparison.Benchmark.of_first(found, limit=limit, beam=beam, greedy=greedy)
     results: list[comparison.Result] = []
     failed = False
-    for result in comparison.run_all(found, benchmark, output, seeds=seeds, threads=threads):
+    for result in comparison.run_all(
+        found, benchmark, output, seeds=seeds, threads=threads, allow_code=allow_code
+    ):
         if isinstance(result, comparison.Result):
             results.append(result)
             table = comparison.write_report(found, results, benchmark, output)
@@ -155,23 +187,25 @@ def calibrate(
         Path | None, Option(help="Plot of the reliability curve to write: .svg or .png.")
     ] = None,
     threads: shared.ThreadsOption = None,
+    allow_code: shared.AllowCodeOption = False,
 ) -> None:
-    """Calibrate the confidence of a model and store the result in its folder."""
+    """Calibrate a model: confidence, and the thresholds of adaptive search and of rejection."""
     from posformer.evaluation import reliability
     from posformer.evaluation.predict import open_set
     from posformer.runtime import load_runtime
     from posformer.runtime.calibration import save_calibration
     from posformer.search import DecodingOptions
 
-    examples = open_set(data, split, leave_out, limit)
-    runtime = load_runtime(model, threads=threads)
+    runtime = load_runtime(model, threads=threads, allow_code=allow_code)
+    examples = open_set(data, split, leave_out, limit, runtime.config.image.preprocessing)
     options = DecodingOptions(beam=beam, scales=scales)
-    predictions = list(reliability.read_best(runtime, examples, options))
     skipped = f" without expressions of {leave_out}" if leave_out else ""
     source = f"{data.name} {split}{skipped}, beam {beam}, scales {scales}"
+    predictions, thresholds = reliability.read_best(runtime, examples, options, source)
     trial = reliability.try_calibration(predictions, source)
     typer.echo(reliability.markdown_reliability(trial))
+    typer.echo(f"\n{reliability.describe_thresholds(thresholds)}")
     if curve is not None:
         reliability.draw_reliability(trial, curve)
-    folder = save_calibration(model, trial.calibration)
+    folder = save_calibration(model, trial.calibration, thresholds=thresholds.to_dict())
     typer.echo(f"\n{folder.path}: calibrated")

@@ -24,6 +24,7 @@ def explain(
     ] = "forward",
     beam: shared.BeamOption = shared.DEFAULT_BEAM,
     threads: shared.ThreadsOption = None,
+    allow_code: shared.AllowCodeOption = False,
 ) -> None:
     """Show the attention of a model for each symbol, before and after refinement."""
     from posformer.explain import explain as write_explanation
@@ -38,6 +39,7 @@ def explain(
         direction=direction,
         options=DecodingOptions(beam=beam),
         threads=threads,
+        allow_code=allow_code,
     )
     for note in explained.notes:
         typer.echo(f"posformer: {note}", err=True)

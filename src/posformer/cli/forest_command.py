@@ -1,6 +1,5 @@
 """`posformer forest`."""
 
-import json
 import sys
 from typing import Annotated, Literal
 
@@ -17,8 +16,10 @@ def forest(
     ] = "tree",
 ) -> None:
     """Show the position forest of an expression: identifiers, levels, relative positions."""
+    from posformer.cli.standard_output import use_utf8
     from posformer.latex import encode_forest, normalize
     from posformer.latex.forest_drawing import draw_forest, forest_records, forest_table
+    from posformer.text_output import json_text
 
     tokens = normalize(sys.stdin.read() if latex == "-" else latex, reorder_scripts=False)
     if not tokens:
@@ -29,4 +30,5 @@ def forest(
     elif format == "table":
         typer.echo(forest_table(encoded))
     else:
-        typer.echo(json.dumps(forest_records(encoded), ensure_ascii=False, indent=2))
+        use_utf8()
+        typer.echo(json_text(forest_records(encoded), indent=2))

@@ -1,4 +1,4 @@
-"""`posformer train`, `export`, `import-checkpoint` and `info`."""
+"""`posformer train`, `train-language-model`, `export`, `import-checkpoint` and `info`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,13 +22,45 @@ def train(
     init: Annotated[
         Path | None, Option(metavar="MODEL", help="Model to take the initial weights from.")
     ] = None,
+    allow_code: shared.AllowCodeOption = False,
 ) -> None:
     """Train a model from a config."""
     from posformer.training.trainer import train as run
     from posformer.training.training_config import load_config
 
     settings = load_config(config, changes)
-    run(settings, output or Path("runs") / settings.name, resume=resume, init=init)
+    folder = output or Path("runs") / settings.name
+    run(settings, folder, resume=resume, init=init, allow_code=allow_code)
+
+
+def train_language_model(
+    texts: Annotated[
+        list[Path], Argument(metavar="TEXTS...", help="Formula corpora, gzipped or not.")
+    ],
+    output: Annotated[
+        Path, Option("--output", "-o", help="Folder of the language model to write.")
+    ] = Path("runs/language_model"),
+    vocabulary: Annotated[
+        Path | None, Option(help="Vocabulary, one token per line (default: the bundled model's).")
+    ] = None,
+    minutes: Annotated[float, Option(min=0.001, help="CPU minutes of training.")] = 20.0,
+    width: Annotated[int, Option(min=4, help="Width of the layers.")] = 256,
+    layers: Annotated[int, Option(min=1, help="Number of layers.")] = 3,
+    seed: Annotated[int, Option(min=0, help="Random seed.")] = 0,
+    threads: Annotated[int, Option(min=1, help="CPU threads.")] = 1,
+) -> None:
+    """Train a language model on formula texts, for RLFN and `evaluate --language-model`."""
+    import torch
+
+    from posformer.models import LanguageModelConfig
+    from posformer.runtime.model_export import load_vocabulary
+    from posformer.training import language_training
+
+    torch.set_num_threads(threads)
+    config = LanguageModelConfig(width=width, layers=layers, feedforward=4 * width)
+    settings = language_training.LanguageTraining(minutes=minutes, seed=seed)
+    tokens = load_vocabulary(vocabulary)
+    language_training.train_language_model(texts, tokens, output, config, settings)
 
 
 def export(
@@ -49,12 +81,13 @@ def export(
             "slower and often better; choose it on validation data.",
         ),
     ] = None,
+    allow_code: shared.AllowCodeOption = False,
 ) -> None:
     """Write a model folder, and compare ONNX Runtime with PyTorch."""
     from posformer.models.checkpoint import load_model
     from posformer.runtime.model_export import at_scale, export_model, known_of
 
-    model = at_scale(load_model(source), scale)
+    model = at_scale(load_model(source, allow_code), scale)
     folder, difference = export_model(model, output, known_of(source), half=half, card=card)
     if difference is None:
         typer.echo(f"{folder.path}: written without ONNX files; runs with PyTorch only")
@@ -79,7 +112,9 @@ def import_checkpoint(
     from posformer.runtime.model_export import export_model, load_vocabulary
 
     model = load_public_checkpoint(checkpoint, load_vocabulary(vocabulary))
-    known = {"source": checkpoint.name, "origin": "imported checkpoint"}
+    # So that the model answers as the authors' program does.
+    free = {"constrained": False}
+    known = {"source": checkpoint.name, "origin": "imported checkpoint", **free}
     folder, difference = export_model(model, output, known, half=half)
     typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")
 

@@ -14,8 +14,9 @@ def serve(
         int, Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")
     ] = 8000,
     model: shared.ModelOption = None,
+    allow_code: shared.AllowCodeOption = False,
     threads: shared.ThreadsOption = None,
-    workers: Annotated[int, Option(min=1, max=64, help="Worker threads.")] = 1,
+    workers: Annotated[int, Option(min=1, max=64, help="Worker processes.")] = 1,
     batch: Annotated[
         int, Option(min=1, max=64, help="Maximum requests that a worker decodes together.")
     ] = 8,
@@ -23,27 +24,57 @@ def serve(
         int, Option(min=1, help="Maximum open requests; more are refused with status 503.")
     ] = 64,
     timeout: Annotated[float, Option(min=0.1, help="Time limit per request, seconds.")] = 30.0,
+    job_timeout: Annotated[
+        float, Option(min=0.1, help="Time limit of a worker per request, seconds.")
+    ] = 10.0,
+    memory: Annotated[
+        int, Option(min=64, help="Memory limit of a worker per request, megabytes.")
+    ] = 1024,
     beam: shared.BeamOption = shared.DEFAULT_BEAM,
     scales: shared.ScalesOption = shared.DEFAULT_SCALES,
-    cors: Annotated[
+    constrained: shared.ConstrainedOption = True,
+    adaptive: shared.AdaptiveOption = True,
+    allow_origin: Annotated[
         list[str] | None,
-        Option(metavar="ORIGIN", help="Origin allowed to call the API; may be repeated."),
+        Option(
+            "--allow-origin",
+            "--cors",
+            metavar="ORIGIN",
+            help="Origin whose pages may call the API; may be repeated.",
+        ),
     ] = None,
-    name: Annotated[
+    allow_host: Annotated[
         list[str] | None,
-        Option(metavar="HOST", help="Additional host name to answer to; may be repeated."),
+        Option(
+            "--allow-host",
+            "--name",
+            metavar="HOST",
+            help="Additional host name to answer to, * for any; may be repeated.",
+        ),
     ] = None,
+    connections: Annotated[int, Option(min=1, help="Maximum number of connections.")] = 512,
 ) -> None:
     """Serve the web page and the HTTP API."""
+    from functools import partial
+
     from posformer.recognizer import Recognizer
     from posformer.search import DecodingOptions
     from posformer.serve import Settings, allowed_hosts, create_app
     from posformer.serve import serve as run
 
-    options = DecodingOptions(beam=beam, scales=scales)
-    origins, hosts = tuple(cors or ()), allowed_hosts(host, name or ())
+    options = DecodingOptions(beam=beam, scales=scales, constrained=constrained, adaptive=adaptive)
     settings = Settings(
-        workers, batch, requests, timeout, options=options, origins=origins, hosts=hosts
+        workers,
+        batch,
+        requests,
+        timeout,
+        job_seconds=job_timeout,
+        megabytes=memory,
+        options=options,
+        origins=tuple(origin.lower().rstrip("/") for origin in allow_origin or ()),
+        hosts=allowed_hosts(host, allow_host or ()),
+        connections=connections,
     )
-    server = create_app(Recognizer.load(model, threads=threads), settings)
+    load = partial(Recognizer.load, model, threads=threads, allow_code=allow_code)
+    server = create_app(load, settings)
     run(server, host, port, lambda address: typer.echo(f"{address} (Ctrl-C stops)"))

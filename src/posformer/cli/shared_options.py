@@ -17,8 +17,18 @@ ScalesOption = Annotated[
     int, Option(min=1, max=MAX_SCALES, help="Image scales (test-time augmentation).")
 ]
 GreedyOption = Annotated[bool, Option("--greedy", help="Greedy search at one scale: fastest.")]
+ConstrainedOption = Annotated[
+    bool, Option(help="Decode only LaTeX that parses (never for imported checkpoints).")
+]
+AdaptiveOption = Annotated[
+    bool, Option(help="Search further only where greedy search leaves a doubt.")
+]
 ModelOption = Annotated[
     Path | None, Option(help="Model folder or checkpoint (default: the bundled model).")
+]
+AllowCodeOption = Annotated[
+    bool,
+    Option("--allow-code", help="Import the Python module that a checkpoint or model names."),
 ]
 EngineOption = Annotated[Literal["auto", "onnx", "pytorch"], Option(help="Runtime.")]
 ThreadsOption = Annotated[int | None, Option(min=1, help="CPU threads (default: all cores).")]

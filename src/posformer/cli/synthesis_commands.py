@@ -36,39 +36,45 @@ def synthesize(
         list[Path] | None, Option(help="Corpus of handwritten symbols; repeatable.")
     ] = None,
     fonts: Annotated[Path | None, Option(help="Folder of fonts: typeset the texts.")] = None,
-    camera: Annotated[
-        float, Option(min=0, max=1, help="Share of simulated photographs (needs --texts).")
-    ] = 0.0,
+    camera: Annotated[float, Option(min=0, max=1, help="Share of simulated photographs.")] = 0.0,
 ) -> None:
     """Synthesize handwriting: images, captions, InkML and boxes in CROHME's layout.
 
-    With --texts, images may also be typeset and photographed, and there is no InkML.
+    With --texts, --symbols, --fonts or --camera, formulas of a corpus are written, typeset or
+    photographed, and there is no InkML. Without --texts these are the project's own formulas.
     """
     from rich.console import Console
     from rich.progress import track
 
-    from posformer.synthesis.synthesizer import open_synthesizer, write_samples, write_set
+    from posformer.synthesis.synthesizer import (
+        open_synthesizer,
+        read_range,
+        write_samples,
+        write_set,
+    )
 
     console = Console(stderr=True)
-    if texts:
+    if texts or symbols or fonts or camera:
+        if levels or max_symbols:
+            raise BadParameter("--levels and --max-symbols apply to the grammar only")
         from posformer.training.data_mix import open_texts
 
         sampler = open_texts(
-            texts,
+            texts or (),
             symbols=symbols or (),
             fonts=fonts,
             ink=ink,
             ink_split=ink_split,
             vocabulary=vocabulary,
-            several_lines=lines != "1",
+            lines=read_range(lines),
+            environments=environments.split(",") if environments else (),
             camera=camera,
+            leave_out=leave_out,
         )
         written = write_samples(output, sampler, count, seed, split)
         for _ in track(written, "Writing", count, console=console, disable=not console.is_terminal):
             pass
         return
-    if symbols or fonts or camera:
-        raise BadParameter("--symbols, --fonts and --camera need --texts")
     synthesizer = open_synthesizer(
         ink,
         ink_split,

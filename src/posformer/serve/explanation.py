@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from posformer.explain.forced_decoding import force_decode
-from posformer.recognizer import Recognition, Recognizer, Source, prepare
+from posformer.recognizer import Recognition, Recognizer, Source
 from posformer.serve.schemas import Explanation, TokenAttention
 
 
@@ -24,7 +24,7 @@ def explain(
         One explanation per formula; None if the model has no attention maps.
     """
     formulas = recognition.lines or (recognition,)
-    images = prepare(source, split=len(formulas) > 1)
+    images = recognizer.prepare(source, split=recognizer.splits_lines)
     found = [
         _explain_formula(recognizer, image, formula.tokens)
         for image, formula in zip(images, formulas, strict=True)

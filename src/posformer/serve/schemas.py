@@ -2,12 +2,15 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from posformer.errors import LatexError
-from posformer.latex import draw_forest, encode_forest, normalize, tokenize
+from posformer.errors import BudgetError, LatexError
+from posformer.latex import convert, draw_forest, encode_forest, normalize, tokenize
 from posformer.latex.forest_drawing import forest_records
 from posformer.latex.mathml import to_mathml
+from posformer.latex.output_formats import FormatName
+
+MAX_LEVEL = 100  # nested level of LaTeX to typeset
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 Point = Annotated[list[Coordinate], Field(min_length=2, max_length=8)]
@@ -26,16 +29,18 @@ class Strokes(_Request):
     )
 
 
+def _check_unicode(text: str) -> str:
+    """Raise an error for lone surrogates: JSON can express them, the response cannot."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("contains a lone surrogate, which is not a character")
+    return text
+
+
 class Latex(_Request):
     """An expression in LaTeX."""
 
-    latex: str = Field(examples=[r"x^2+\frac{1}{2}"])
-
-
-class Failure(BaseModel):
-    """An error message."""
-
-    error: str
+    latex: Annotated[str, AfterValidator(_check_unicode)] = Field(examples=[r"x^2+\frac{1}{2}"])
+    format: FormatName | None = Field(None, description="Add the expression in this format.")
 
 
 class Reading(BaseModel):
@@ -43,6 +48,15 @@ class Reading(BaseModel):
 
     latex: str
     confidence: float = Field(description="Probability that every token is correct, 0 to 1.")
+
+
+class Failure(BaseModel):
+    """An error message."""
+
+    error: str
+    alternatives: list[Reading] | None = Field(
+        None, description="Hypotheses for an input that is not readable, best first."
+    )
 
 
 class TokenAttention(BaseModel):
@@ -61,12 +75,26 @@ class Explanation(BaseModel):
     symbols: list[TokenAttention]
 
 
-class Answer(Reading):
+class FormulaReading(Reading):
+    """One formula."""
+
+    alternatives: list[Reading] = Field(description="The next best hypotheses, best first.")
+    page: int | None = Field(None, description="Page of a document of ink, from 1.")
+    box: tuple[float, float, float, float] | None = Field(
+        None, description="Left, top, right, bottom on the page, in the unit of the document."
+    )
+
+
+class Answer(FormulaReading):
     """The result of recognition."""
 
     path: str = Field(description="File name of the upload, or `strokes`.")
-    alternatives: list[Reading] = Field(description="The next best hypotheses, best first.")
+    formulas: list[FormulaReading] | None = Field(
+        None, description="The formulas one by one, if a document of ink has several."
+    )
     mathml: str
+    text: str | None = Field(None, description="The result in the requested format.")
+    problem: str | None = Field(None, description="Why the format cannot express the result.")
     milliseconds: float = Field(description="Time from request to answer, waiting included.")
     unsure: bool = Field(description="Whether the result is more likely wrong than right.")
     explanation: list[Explanation] | None = Field(
@@ -90,22 +118,30 @@ class Expression(BaseModel):
     mathml: str
     forest: list[ForestToken]
     trees: str = Field(description="The position forest as text.")
-    problem: str | None = Field(None, description="What is wrong with the LaTeX.")
+    text: str | None = Field(None, description="The expression in the requested format.")
+    problem: str | None = Field(
+        None, description="What is wrong with the LaTeX, or why the format cannot express it."
+    )
 
     @classmethod
-    def of(cls, latex: str) -> "Expression":
+    def of(cls, latex: str, format: str | None = None) -> "Expression":
         """Return the answer for LaTeX that may be malformed."""
-        problem = None
+        problem = text = None
         try:
-            forest = encode_forest(normalize(latex, reorder_scripts=False))
+            tokens = normalize(latex, reorder_scripts=False)
+            forest = encode_forest(tokens)
+            text = convert(tokens, format) if format else None
         except LatexError as error:
             problem = str(error)
             forest = encode_forest(tokenize(latex), lenient=True)
+        if forest.complexity > MAX_LEVEL:  # identifiers and drawing grow with its square
+            raise BudgetError(f"the LaTeX is nested more than {MAX_LEVEL} levels deep")
         return cls(
             latex=latex,
             mathml=to_mathml(latex),
             forest=[ForestToken.model_validate(record) for record in forest_records(forest)],
             trees=draw_forest(forest) if forest.tokens else "",
+            text=text,
             problem=problem,
         )
 
@@ -116,6 +152,12 @@ class Health(BaseModel):
     status: str
     version: str
     waiting: int = Field(description="Number of queued requests.")
+
+
+class Ready(BaseModel):
+    """Whether the server can take requests."""
+
+    ready: bool
 
 
 class Model(BaseModel):

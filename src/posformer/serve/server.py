@@ -4,11 +4,13 @@ import ipaddress
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
 from posformer.errors import PosformerError
+from posformer.serve.connections import guarded_protocol
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -28,29 +30,43 @@ def serve(
         PosformerError: If the server cannot listen there.
     """
     with _listen(host, port) as listener:
-        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+        config = server_config(app)
         started(f"http://{_url_host(host)}:{listener.getsockname()[1]}/")
         # It finishes its requests and then raises the interrupt that stopped it.
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
 
 
+def server_config(app: FastAPI, **options: Any) -> uvicorn.Config:
+    """Return the configuration of uvicorn, with limits on connections.
+
+    Args:
+        app: The application, see `create_app`.
+        **options: Further options of `uvicorn.Config`.
+    """
+    return uvicorn.Config(
+        app,
+        http=guarded_protocol(app.state.settings),
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        **options,
+    )
+
+
 def allowed_hosts(host: str, further: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the host names that a server should answer to, for `Settings.hosts`.
 
     Args:
-        host: The address. The host names of a loopback address are known; those of any other
-            address are not.
-        further: Additional host names, such as that of a reverse proxy.
+        host: The address to listen on.
+        further: Additional host names, such as that of a reverse proxy; `*` allows any.
 
     Returns:
-        The names, or () for any name if none are known.
+        The names, or () for any name.
     """
     given = tuple(name.lower() for name in further)
-    address = _address(host)
-    if host.lower() == "localhost" or (address and address.is_loopback):
-        return tuple(dict.fromkeys((*_LOOPBACK, host.lower(), *given)))
-    return (host.lower(), *given) if given else ()
+    return () if "*" in given else tuple(dict.fromkeys((*_LOOPBACK, host.lower(), *given)))
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

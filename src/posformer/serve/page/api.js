@@ -47,5 +47,5 @@ export function recognizeImage(blob, name, options) {
   return call(`api/recognize${query(options)}`, { method: "POST", body: form });
 }
 
-export const describeLatex = (latex) => call("api/latex", json({ latex }));
+export const describeLatex = (latex, format = null) => call("api/latex", json({ latex, format }));
 export const describeModel = () => call("api/model");

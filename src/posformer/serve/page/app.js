@@ -281,15 +281,22 @@ const texts = {
   mathml: () => shown.mathml,
   markdown: () => (isBlock() ? `$$${shown.latex}$$` : `$${shown.latex}$`),
 };
-const names = { latex: "LaTeX", mathml: "MathML", markdown: "Markdown", png: "Image" };
+const names = {
+  latex: "LaTeX", mathml: "MathML", markdown: "Markdown", png: "Image",
+  typst: "Typst", asciimath: "AsciiMath", sympy: "SymPy", unicode: "Unicode text",
+};
 
 async function copy(kind) {
   try {
     if (kind === "png") {
       const blob = formulaImage(at("formula").querySelector("math"));
       await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
-    } else {
+    } else if (texts[kind]) {
       await copyText(texts[kind]());
+    } else {
+      const { text, problem } = await describeLatex(shown.latex, kind);
+      if (text === null) { showProblem(problem); return; }
+      await copyText(text);
     }
     toast(`${names[kind]} copied`);
   } catch {
