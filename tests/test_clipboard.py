@@ -78,6 +78,7 @@ def test_clip_replaces_the_image_by_its_latex(clipboard, tiny_folder, tmp_path):
 
 
 @needs_x11
+@pytest.mark.timeout(120)
 def test_watch_recognizes_every_new_image(clipboard, tiny_folder, tmp_path):
     old = draw(tmp_path / "old.png", (5, 5, 90, 70))
     blank = draw(tmp_path / "blank.png")

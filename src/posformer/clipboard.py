@@ -79,13 +79,16 @@ def _writer() -> list[str]:
     raise ClipboardError("there is no clipboard: neither WAYLAND_DISPLAY nor DISPLAY is set")
 
 
-def next_images() -> Iterator[Image.Image | str]:
+def next_images(after: Image.Image | str | None) -> Iterator[Image.Image | str]:
     """Yield every image that is copied from now on, endlessly.
+
+    Args:
+        after: What `read_image` returned last: it is not yielded unless it is copied again.
 
     Raises:
         ClipboardError: See `read_image`.
     """
-    seen = _digest(read_image())
+    seen = _digest(after)
     while True:
         time.sleep(POLL_SECONDS)
         image = read_image()

@@ -39,7 +39,8 @@ def clip(
     if watch and path is not None:
         raise ConfigError("a path cannot be combined with --watch")
     options = DecodingOptions(beam=beam, scales=scales, greedy=greedy)
-    source: Source | None = path or read_image()
+    copied = None if path else read_image()
+    source: Source | None = path or copied
     if source is None and not watch:
         raise ClipboardError("there is no image on the clipboard")
     recognizer = Recognizer.load(model, engine, threads)
@@ -47,7 +48,7 @@ def clip(
         raise typer.Exit(0 if _copy_result(recognizer, source, options, format) else 1)
     print("posformer: waiting for images; press Ctrl-C to stop", file=sys.stderr, flush=True)
     try:
-        for image in next_images():
+        for image in next_images(after=copied):
             _copy_result(recognizer, image, options, format)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
