@@ -26,7 +26,7 @@ from tiny import VOCABULARY
 CONFIGS = Path(__file__).parents[2] / "configs"
 NOT_A_MODEL = {"default", "frozen", "multiline", "world"}  # other data, or a mix of models
 NAMES = sorted({path.stem for path in CONFIGS.glob("*.yaml")} - NOT_A_MODEL)
-PYTORCH_ONLY = {"last"}  # `posformer export` refuses these
+PYTORCH_ONLY = {"bpd", "last", "tsdnet"}  # `posformer export` refuses these
 
 # Upper bounds of the settings of small decoders, by name; a decoder has some of them.
 SIZES = {
