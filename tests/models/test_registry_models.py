@@ -5,12 +5,16 @@ networks are small; `SIZES` lists the settings that make them so.
 """
 
 import csv
+import json
 from dataclasses import fields
 from pathlib import Path
 
+import cv2
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from posformer.cli import app
 from posformer.data import open_images
 from posformer.errors import ModelError
 from posformer.evaluation import evaluate_pairs
@@ -108,6 +112,37 @@ def test_a_resumed_run_repeats_an_uninterrupted_one_and_decodes(name: str, examp
     ((best, *others),) = decode_images(runtime, [open_images(examples, "train").image(0)], options)
     assert len(others) <= 1 and len(best.tokens) <= 6
     assert set(runtime.vocabulary.decode(best.tokens)) <= set(runtime.vocabulary.tokens)
+
+
+@pytest.mark.parametrize("name", ["abm", "can", "comer", "dwap"])
+def test_the_rows_with_a_position_forest_train_and_are_evaluated(name: str, examples: Path) -> None:
+    changes = ["model.position=separate", "data.limit=2", "data.validation_limit=1", "epochs=1"]
+    train(small(name, examples, *changes), Path("run"))
+    evaluate(Path("run/last.ckpt"), examples, "train")
+
+
+@pytest.mark.parametrize("name", ["can", "last", "posformer", "san"])
+def test_rows_train_on_the_layout_of_hme100k(name: str, examples: Path) -> None:
+    """M2E has the same layout. There is no ink, and validation is a split of the images."""
+    images = open_images(examples, "train")
+    for split in ("train", "validation", "test"):
+        folder = Path("set", f"{split}_images")
+        folder.mkdir(parents=True)
+        lines = []
+        for index in range(4):
+            assert cv2.imwrite(str(folder / f"{index}.jpg"), 255 - images.image(index))
+            lines.append(f"{index}.jpg\t{' '.join(images[index].tokens)}\n")
+        Path("set", f"{split}_labels.txt").write_text("".join(lines))
+    changes = ["data.images=set", "data.ink=null", "data.validation=validation", "epochs=1"]
+    train(small(name, examples, *changes), Path("run"))
+    evaluate(Path("run/last.ckpt"), Path("set"), "test")
+
+
+def evaluate(checkpoint: Path, data: Path, split: str) -> None:
+    arguments = ["--model", checkpoint, "--data", data, "--split", split, "--limit", 2, "--greedy"]
+    done = CliRunner().invoke(app, ["evaluate", *map(str, arguments), "--output", "result.json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(Path("result.json").read_text())["count"] == 2
 
 
 @pytest.mark.parametrize("name", sorted(PYTORCH_ONLY))
