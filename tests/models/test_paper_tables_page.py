@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from posformer.latex import Vocabulary
 from posformer.models.registry import create_model
 from posformer.training.training_config import load_config
 from tiny import VOCABULARY
@@ -47,3 +48,27 @@ def test_a_row_loads(table: str, row: str, name: str, overrides: str) -> None:
 def test_the_model_of_a_row_can_be_created(name: str) -> None:
     config = load_config(ROOT / "configs" / f"{name}.yaml").model
     assert create_model(config, VOCABULARY).config == config
+
+
+@pytest.mark.parametrize(("row", "name", "overrides"), TABLES["Cost"])
+def test_parameters_are_within_a_tenth_of_the_cost_table(
+    row: str, name: str, overrides: str
+) -> None:
+    stated = re.search(rf"^\| {re.escape(row)} \|.*\| ([\d.]+) M,", PAGE, re.MULTILINE)
+    assert stated is not None
+    config = load_config(ROOT / "configs" / f"{name}.yaml", overrides.split()).model
+    tokens = Vocabulary([f"w{number}" for number in range(110)])
+    model = create_model(config, tokens).for_inference()
+    size = sum(weight.numel() for weight in model.parameters())
+    assert size == pytest.approx(float(stated[1]) * 1e6, rel=0.1)
+
+
+def test_the_model_table_states_the_parameters_of_every_config() -> None:
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\|[^|]+\| `(\w+)\.yaml` \|.*\| ([\d.]+) M \|", page, re.MULTILINE)
+    assert len(rows) == 20
+    tokens = Vocabulary([f"w{number}" for number in range(110)])
+    for name, millions in rows:
+        model = create_model(load_config(ROOT / "configs" / f"{name}.yaml").model, tokens)
+        size = sum(weight.numel() for weight in model.for_inference().parameters())
+        assert f"{size / 1e6:.1f}" == millions, name
