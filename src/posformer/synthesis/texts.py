@@ -39,7 +39,7 @@ __all__ = [
 OWN_FORMULAS = Path(__file__).with_name("formulas.txt")
 """The project's own formulas."""
 
-_LENGTH_CLASSES = (3, 6, 10, 15, 22, 32, 60)  # upper bounds, in tokens
+_LENGTH_CLASSES = (3, 6, 10, 15, 22, 32, 60, 120)  # upper bounds, in tokens
 _MIN_STRATUM = 200  # texts; smaller strata are joined with their neighbors
 _FORMAT = 2  # of the cache
 _VALIDATION_TEXTS = 500  # one of so many texts is kept for validation

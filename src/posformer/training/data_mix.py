@@ -41,6 +41,7 @@ from posformer.training.training_config import DataConfig, SourceConfig
 __all__ = ["held_out_texts", "mix_sources", "open_texts"]
 
 _HANDWRITING_SHARE = 0.2  # of typeset examples
+_PUNCTUATED_SHARE = 0.15  # of typeset examples
 
 TextSource = Callable[[np.random.Generator], tuple[str, ...]]
 
@@ -145,6 +146,7 @@ class _Mix:
             self.config.texts,
             self.vocabulary.tokens,
             held_out=held_out_texts(self.config),
+            max_tokens=self.config.max_tokens,
             cache=DEFAULT_CACHE,
         )
 
@@ -189,12 +191,20 @@ class _Mix:
         if source.kind == "hands":
             return self._written(source, self.texts.sample)
         if source.kind == "print":
-            return self._typeset(source, self.texts.sample)
+            return self._typeset(source, self._printed_text)
         lines = partial(compose_lines, self.texts, self._environments(), lines=self.lines)
         if self.config.fonts is None:
             return self._written(source, lines)
         both = [self._written(source, lines), self._typeset(source, lines)]
         return WeightedSampler(both, [0.5, 0.5], self.length)
+
+    def _printed_text(self, rng: np.random.Generator) -> tuple[str, ...]:
+        """Sample a text; as in articles and books, a period or comma follows some of them."""
+        text = self.texts.sample(rng)
+        mark = rng.choice((".", ","))
+        if rng.random() >= _PUNCTUATED_SHARE or mark not in self.vocabulary.tokens:
+            return text
+        return text if text[-1] in (".", ",") else (*text, str(mark))
 
     def _environments(self) -> tuple[str, ...]:
         known = set(self.vocabulary.tokens)

@@ -59,6 +59,7 @@ class DataConfig:
     examples: int | None = None  # epoch length with synthesis=1; None: as many as the ink has
     sources: tuple[SourceConfig, ...] = ()  # mix of training examples; (): `source` alone
     texts: tuple[str, ...] = ()  # formula corpora
+    max_tokens: int = 60  # longer formula texts are dropped
     symbols: tuple[str, ...] = ()  # corpora of handwritten symbols
     fonts: str | None = None  # folder of fonts; see scripts/fetch_fonts.py
 
