@@ -185,3 +185,29 @@ def test_photographs_are_read_as_by_the_recognizer(tiny_folder: Path, tmp_path: 
         assert found.confidence == pytest.approx(expected.confidence, abs=1e-6)
         assert (found.kind, found.source) == ("scan", "s1")
         assert found.truth == ("\\int", "_", "{", "1", "}", "x")
+
+
+@pytest.mark.parametrize(
+    ("label", "compared"),
+    [
+        (r"\sum \limits _ { i } x", r"\sum _ { i } x"),
+        (r"\begin{aligned} x & = 1 \\ y & = 2 \end{aligned}", r"x = 1 \\ y = 2"),
+        (
+            r"f = \begin{cases} 1 , & x \\ 2 & y \end{cases}",
+            r"f = \begin{cases} 1 , x \\ 2 y \end{cases}",
+        ),
+        (
+            r"\begin{aligned} x & = \begin{pmatrix} 1 & 2 \end{pmatrix} \end{aligned}",
+            r"x = \begin{pmatrix} 1 & 2 \end{pmatrix}",
+        ),
+    ],
+)
+def test_labels_of_photographs_are_compared_without_alignment(
+    tmp_path: Path, label: str, compared: str
+) -> None:
+    (tmp_path / "img").mkdir()
+    cv2.imwrite(str(tmp_path / "img/p1.png"), np.full((40, 40), 255, np.uint8))
+    labels = f"name\tkind\ttokens\tsource\np1\tscan\t{label}\ts1\n"
+    (tmp_path / "labels.tsv").write_text(labels)
+    examples = open_set(tmp_path, tmp_path.name)
+    assert examples.captions == [tuple(compared.split())]
