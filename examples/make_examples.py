@@ -1,4 +1,4 @@
-"""Generates the images and ink of this folder in the project's own handwriting.
+"""Generates the images and ink of this folder: the project's own handwriting, and print.
 
     python examples/make_examples.py
 
@@ -11,7 +11,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
+from posformer.image.camera import photograph, sample_style
 from posformer.ink.aligned import AlignedInk
 from posformer.ink.inkml import write_inkml
 from posformer.ink.render import render, strokes_in_pixels
@@ -51,6 +54,19 @@ INK = {
 }
 """Strokes, as recorded by a tablet."""
 
+PHOTOS = {
+    "photo-series": r"f(x) = \sum\limits_{k=0}^{n} a_k x^k",
+    "photo-matrix": r"A = \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}",
+    "photo-system": r"\begin{cases} x + y = 5 \\ 2x - y = 1 \end{cases}",
+}
+"""Simulated photographs of paper."""
+
+PRINT = {
+    "print-gamma": r"\Gamma(z) = \int\limits_0^{\infty} t^{z-1} e^{-t} dt",
+    "print-wave": r"\frac{\partial^2 u}{\partial t^2} = c^2 \nabla^2 u",
+}
+"""Typeset by matplotlib, as on a screen."""
+
 
 def write_formula(name: str, latex: str) -> AlignedInk:
     """Return a formula in the project's own ink; its name is the random seed."""
@@ -75,19 +91,46 @@ def note(ink: AlignedInk, pen: float = 0.11) -> np.ndarray:
     return cv2.resize(image, (width // finer, height // finer), interpolation=cv2.INTER_AREA)
 
 
+def binary(ink: AlignedInk) -> np.ndarray:
+    """Return white ink on black, uint8 (height, width)."""
+    return render(strokes_in_pixels(ink.strokes))
+
+
+def photo(ink: AlignedInk) -> np.ndarray:
+    """Return a simulated photograph of ink, uint8 (height, width); its name is the random seed."""
+    image = 255 - note(ink)
+    style = sample_style(np.random.default_rng(list(ink.name.encode())), "photo")
+    return photograph(image, np.zeros((0, 4), np.float32), style)[0]
+
+
+def typeset(latex: str, em: int = 26) -> np.ndarray:
+    """Return a printed formula, uint8 (height, width), with an em of some pixels."""
+    figure = Figure(figsize=(8, 2), dpi=72)
+    text = latex.replace(r"\limits", "")
+    figure.text(0.5, 0.5, f"${text}$", fontsize=em, math_fontfamily="cm", ha="center", va="center")
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    image = cv2.cvtColor(np.asarray(canvas.buffer_rgba()), cv2.COLOR_RGBA2GRAY)
+    rows, columns = (np.flatnonzero((image < 255).any(axis)) for axis in (1, 0))
+    return np.pad(image[rows[0] : rows[-1], columns[0] : columns[-1]], 12, constant_values=255)
+
+
 def main() -> None:
     """Write all examples and their captions."""
-    truth: list[tuple[str, AlignedInk]] = []
-    for name, latex in NOTES.items():
-        truth.append((f"{name}.png", write_formula(name, latex)))
-        cv2.imwrite(str(HERE / truth[-1][0]), note(truth[-1][1]))
-    for name, latex in IMAGES.items():
-        truth.append((f"{name}.png", write_formula(name, latex)))
-        cv2.imwrite(str(HERE / truth[-1][0]), render(strokes_in_pixels(truth[-1][1].strokes)))
+    truth: dict[str, tuple[str, ...]] = {}
+    for formulas, draw in ((NOTES, note), (IMAGES, binary), (PHOTOS, photo)):
+        for name, latex in formulas.items():
+            ink = write_formula(name, latex)
+            truth[f"{name}.png"] = ink.tokens
+            cv2.imwrite(str(HERE / f"{name}.png"), draw(ink))
     for name, latex in INK.items():
-        truth.append((f"{name}.inkml", write_formula(name, latex)))
-        write_inkml(truth[-1][1], HERE / truth[-1][0])
-    lines = [f"{file}\t{' '.join(ink.tokens)}\n" for file, ink in truth]
+        ink = write_formula(name, latex)
+        truth[f"{name}.inkml"] = ink.tokens
+        write_inkml(ink, HERE / f"{name}.inkml")
+    for name, latex in PRINT.items():
+        truth[f"{name}.png"] = tuple(normalize(latex))
+        cv2.imwrite(str(HERE / f"{name}.png"), typeset(latex))
+    lines = [f"{file}\t{' '.join(tokens)}\n" for file, tokens in truth.items()]
     (HERE / "truth.tsv").write_text("".join(lines), encoding="utf-8")
 
 
