@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from posformer.image.loading import load_image, white_on_black
+from posformer.image.loading import load_image
+from posformer.image.normalize import prepare_photo
 from posformer.ink.captions import caption_of
 from posformer.ink.inkml import read_inkml
 from posformer.latex import encode_forest
@@ -27,5 +28,5 @@ def test_example_is_readable(name):
     if name.endswith(".inkml"):
         assert list(caption_of(read_inkml(EXAMPLES / name))) == tokens
     else:
-        image = white_on_black(load_image(EXAMPLES / name))
+        image = prepare_photo(load_image(EXAMPLES / name))
         assert 0 < (image > 127).mean() < 0.3
