@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,6 +60,25 @@ def test_examples_come_from_all_sources(config, inks):
         lines = "\\begin{cases}" in sample.tokens
         kinds["lines" if lines else "ink" if sample.name == "ink" else "hands"] += 1
     assert min(kinds[kind] for kind in ("ink", "hands", "lines")) > 5
+
+
+def _sampled_texts(texts):
+    Path("texts.txt").write_text("\n".join(texts))
+    source = from_dict(
+        DataConfig, {"sources": [{"kind": "hands"}], "texts": ["texts.txt"], "examples": 1}
+    )
+    vocabulary = Vocabulary(sorted({token for text in texts for token in text.split()} | {*"xz"}))
+    sampler = mix_sources(source, [], IMAGE, InkSampler([]), vocabulary)
+    return Counter(
+        " ".join(sampler.sample(0, np.random.default_rng(seed)).tokens) for seed in range(200)
+    )
+
+
+def test_letters_that_do_not_show_their_case_are_mostly_lower_case(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = _sampled_texts(["X ^ { 2 }", "A + Z"])
+    assert found["x ^ { 2 }"] > 2 * found["X ^ { 2 }"] > 0
+    assert found["A + Z"] and not found["A + z"]  # the A shows how tall a capital is
 
 
 def test_examples_are_reproducible(config, inks):

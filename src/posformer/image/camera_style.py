@@ -142,7 +142,7 @@ def _photo(chance: _Chance) -> dict[str, Any]:
         _pen(chance, pen)
         | _geometry(chance)
         | _paper(chance)
-        | _ruling(chance, {"none": 5, "ruled": 3, "squared": 2, "box": 0.3, "table": 0.4})
+        | _ruling(chance, {"none": 4, "ruled": 3, "squared": 3, "box": 0.3, "table": 0.4})
         | _lighting(chance)
         | _sensor(chance)
     )
@@ -249,7 +249,8 @@ def _ruling(chance: _Chance, weights: dict[str, float]) -> dict[str, Any]:
         "ruling": ruling,
         "ruling_period": period,
         "ruling_thickness": chance.between(0.4, 2.2),
-        "ruling_strength": 0.06 + chance.mostly_small(1.0 if ruling in ("box", "table") else 0.6),
+        "ruling_strength": 0.06
+        + chance.mostly_small(1.0 if ruling in ("box", "table") else 0.7, 1.5),
     }
 
 

@@ -42,6 +42,8 @@ __all__ = ["held_out_texts", "mix_sources", "open_texts"]
 
 _HANDWRITING_SHARE = 0.2  # of typeset examples
 _PUNCTUATED_SHARE = 0.15  # of typeset examples
+_LOWERED_SHARE = 0.8  # of texts whose letters could as well be lower case
+_CASE_TWINS = frozenset("CKOPSUVWXZ")  # letters that differ in size only
 
 TextSource = Callable[[np.random.Generator], tuple[str, ...]]
 
@@ -188,19 +190,31 @@ class _Mix:
 
     def open(self, source: SourceConfig) -> Sampler:
         """Examples of texts."""
+        texts = self.texts  # loaded here, not in every worker process
         if source.kind == "hands":
-            return self._written(source, self.texts.sample)
+            return self._written(source, self._text)
         if source.kind == "print":
             return self._typeset(source, self._printed_text)
-        lines = partial(compose_lines, self.texts, self._environments(), lines=self.lines)
+        lines = partial(compose_lines, texts, self._environments(), lines=self.lines)
         if self.config.fonts is None:
             return self._written(source, lines)
         both = [self._written(source, lines), self._typeset(source, lines)]
         return WeightedSampler(both, [0.5, 0.5], self.length)
 
+    def _text(self, rng: np.random.Generator) -> tuple[str, ...]:
+        """Sample a text; a lone letter that does not show its case is usually lower case."""
+        text = self.texts.sample(rng)
+        letters = {token for token in text if len(token) == 1 and token.isalpha()}
+        capitals = letters & _CASE_TWINS
+        if not capitals or {letter.upper() for letter in letters} - _CASE_TWINS:
+            return text
+        if rng.random() >= _LOWERED_SHARE:
+            return text
+        return tuple(token.lower() if token in capitals else token for token in text)
+
     def _printed_text(self, rng: np.random.Generator) -> tuple[str, ...]:
         """Sample a text; as in articles and books, a period or comma follows some of them."""
-        text = self.texts.sample(rng)
+        text = self._text(rng)
         mark = rng.choice((".", ","))
         if rng.random() >= _PUNCTUATED_SHARE or mark not in self.vocabulary.tokens:
             return text
