@@ -26,9 +26,17 @@ def run_to_end(config: Path, run: Path, *overrides: str) -> str:
 
 
 def stop_run(
-    how: signal.Signals, after: int, config: Path, run: Path, *overrides: str
+    how: signal.Signals,
+    after: int,
+    config: Path,
+    run: Path,
+    *overrides: str,
+    group: bool = True,
 ) -> subprocess.Popen[bytes]:
-    """Start a run, and send a signal once a checkpoint has seen more than `after` examples."""
+    """Start a run, and send a signal once a checkpoint has seen more than `after` examples.
+
+    With `group`, all its processes get the signal, data loader workers as well, as from a terminal.
+    """
 
     def prepare() -> None:
         # A test suite in the background passes on an ignored interrupt.
@@ -40,11 +48,12 @@ def stop_run(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         preexec_fn=prepare,
+        start_new_session=True,
     )
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline and process.poll() is None:
         if examples_seen(run / "last.ckpt") > after:
-            process.send_signal(how)
+            (os.killpg if group else os.kill)(process.pid, how)
             break
         time.sleep(0.05)
     process.wait(timeout=300)

@@ -328,7 +328,7 @@ def test_two_processes_train_in_stages(staged_config: Path, tmp_path: Path) -> N
     assert printed.count("stage second (2 of 2)") == 1
     # A signal to the first process stops both after the same batch.
     run = tmp_path / "run"
-    stopped = stop_run(signal.SIGTERM, EXAMPLES + 8, staged_config, run, *overrides)
+    stopped = stop_run(signal.SIGTERM, EXAMPLES + 8, staged_config, run, *overrides, group=False)
     assert stopped.returncode == 1
     assert EXAMPLES < examples_seen(run / "last.ckpt") < saved["seen"]
     run_to_end(staged_config, run, *overrides, "--resume")

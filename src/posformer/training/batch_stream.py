@@ -4,6 +4,7 @@ Every random choice about an example depends on (seed, epoch, example). So a run
 the middle of an epoch gets the batches it would have had, and all processes of a run agree on them.
 """
 
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -119,4 +120,20 @@ class TrainingDataModule(L.LightningDataModule):
         options |= {"rank": self.trainer.global_rank, "world": self.trainer.world_size}
         stream = BatchStream(sampler, collator, config, self.config.seed, **options)
         prefetch = 4 if config.workers else None
-        return DataLoader(stream, None, num_workers=config.workers, prefetch_factor=prefetch)
+        return DataLoader(
+            stream,
+            None,
+            num_workers=config.workers,
+            prefetch_factor=prefetch,
+            worker_init_fn=_ignore_signals,
+        )
+
+
+def _ignore_signals(worker: int) -> None:
+    """Leave signals to the main process: it ends its workers after the current batch.
+
+    Ctrl-C, a closed terminal and job schedulers send them to the whole group of processes.
+    """
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
