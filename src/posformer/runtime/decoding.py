@@ -1,10 +1,8 @@
 """Decodes images of any size with one model: resized, batched by size, searched together."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,9 +15,9 @@ from posformer.runtime.thresholds import Thresholds
 from posformer.search import (
     Constraint,
     DecodingOptions,
+    Doubt,
     FirstPass,
     Hypothesis,
-    StepModel,
     first_pass,
     second_pass,
 )
@@ -31,6 +29,9 @@ _MIN_TOKENS = 12
 _TOKENS_PER_CELL = 4
 _MAX_BATCH_PIXELS = 400_000  # of images that are encoded and decoded together, padding included
 _MAX_BATCH_BEAMS = 16  # more beams per step cost more through padding than they save
+_GREEDY_IMAGES = 32  # decoded together in greedy passes
+_WINDOW_IMAGES = 32  # whose features are kept at once in adaptive search
+_WINDOW_PIXELS = 1_600_000
 
 
 def decode_images(
@@ -51,7 +52,8 @@ def decode_images(
     scaled = [_at_scales(image, runtime.config.image, options.scales) for image in images]
     options = replace(options, constrained=constraint is not None)
     found: list[list[Hypothesis]] = [[] for _ in images]
-    for indices in _batches([scales[0] for scales in scaled], options):
+    first = [scales[0] for scales in scaled]
+    for indices in _batches(first, _max_images(options), _MAX_BATCH_PIXELS // options.scales):
         batch = [image for index in indices for image in scaled[index]]
         limits = [length_limit(scaled[index][0]) for index in indices for _ in scaled[index]]
         model = runtime.encode(batch)
@@ -84,53 +86,59 @@ def _adaptively(
     Returns:
         The first pass and the hypotheses of each image.
     """
+    sized = [_at_scales(image, runtime.config.image, 1)[0] for image in images]
     found: dict[int, tuple[FirstPass, list[Hypothesis]]] = {}
-    for indices, first, limits, model in _first_passes(runtime, images, options):
-        doubtful = [place for place, one in enumerate(first) if not one.is_certain(threshold)]
-        hypotheses = {
-            place: [one.hypothesis] for place, one in enumerate(first) if place not in doubtful
-        }
-        if doubtful:
-            scaled = [
-                _at_scales(images[indices[place]], runtime.config.image, options.scales)
-                for place in doubtful
-            ]
-            further = [runtime.encode(list(one)) for one in list(zip(*scaled, strict=True))[1:]]
-            searched = second_pass(
-                [model, *further],
-                [first[place] for place in doubtful],
-                doubtful,
-                options,
-                runtime.vocabulary.sos,
-                runtime.vocabulary.eos,
-                constraint=_constraint(runtime, options),
-                limits=[limits[place] for place in doubtful],
-            )
-            hypotheses |= zip(doubtful, searched, strict=True)
-        for place, index in enumerate(indices):
-            found[index] = first[place], hypotheses[place]
+    # Encoded images are kept until all doubtful ones of a window are searched together.
+    for window in _batches(sized, _WINDOW_IMAGES, _WINDOW_PIXELS):
+        doubts: dict[int, Doubt] = {}
+        for index, doubt in _first_passes(runtime, sized, window, options):
+            if doubt.first.is_certain(threshold):
+                found[index] = doubt.first, [doubt.first.hypothesis]
+            else:
+                doubts[index] = doubt
+        for index, hypotheses in _second_passes(runtime, images, doubts, options):
+            found[index] = doubts[index].first, hypotheses
     return [found[index] for index in range(len(images))]
 
 
 def _first_passes(
-    runtime: Runtime, images: Sequence[NDArray[np.uint8]], options: DecodingOptions
-) -> Iterator[tuple[list[int], list[FirstPass], list[int], StepModel[Any]]]:
-    """Yield batches: indices of the images, their first passes, length limits, and the model."""
-    sized = [_at_scales(image, runtime.config.image, 1)[0] for image in images]
-    for indices in _batches(sized, replace(options, beam=1, scales=1)):
-        batch = [sized[index] for index in indices]
-        limits = [length_limit(image) for image in batch]
-        model = runtime.encode(batch)
-        first = first_pass(
-            model,
-            options,
-            runtime.vocabulary.sos,
-            runtime.vocabulary.eos,
-            len(batch),
-            constraint=_constraint(runtime, options),
-            limits=limits,
+    runtime: Runtime,
+    sized: Sequence[NDArray[np.uint8]],
+    indices: Sequence[int],
+    options: DecodingOptions,
+) -> Iterator[tuple[int, Doubt]]:
+    """Yield the indices of images and their first passes, as if all were doubtful."""
+    sos, eos = runtime.vocabulary.sos, runtime.vocabulary.eos
+    for places in _batches([sized[index] for index in indices], _GREEDY_IMAGES):
+        batch = [indices[place] for place in places]
+        limits = [length_limit(sized[index]) for index in batch]
+        model = runtime.encode([sized[index] for index in batch])
+        constraint = _constraint(runtime, options)
+        first = first_pass(model, options, sos, eos, len(batch), 0, constraint, limits)
+        for place, (index, one) in enumerate(zip(batch, first, strict=True)):
+            yield index, Doubt(one, model, place, limits[place])
+
+
+def _second_passes(
+    runtime: Runtime,
+    images: Sequence[NDArray[np.uint8]],
+    doubts: Mapping[int, Doubt],
+    options: DecodingOptions,
+) -> Iterator[tuple[int, list[Hypothesis]]]:
+    """Yield the indices of doubtful images and their hypotheses."""
+    sos, eos = runtime.vocabulary.sos, runtime.vocabulary.eos
+    indices, config = list(doubts), runtime.config.image
+    scaled = [_at_scales(images[index], config, options.scales)[1:] for index in indices]
+    largest = [max(one, key=np.size, default=images[indices[0]]) for one in scaled]
+    for places in _batches(largest, _GREEDY_IMAGES):
+        further = zip(*(scaled[place] for place in places), strict=True)
+        others = [runtime.encode(list(one)) for one in further]
+        batch = [indices[place] for place in places]
+        constraint = _constraint(runtime, options)
+        searched = second_pass(
+            [doubts[index] for index in batch], others, options, sos, eos, constraint=constraint
         )
-        yield indices, first, limits, model
+        yield from zip(batch, searched, strict=True)
 
 
 def _constraint(runtime: Runtime, options: DecodingOptions) -> Constraint | None:
@@ -170,17 +178,23 @@ def _at_scales(
     ]
 
 
-def _batches(images: Sequence[NDArray[np.uint8]], options: DecodingOptions) -> Iterator[list[int]]:
-    """Yield the indices of images of similar size, so that batches have little padding."""
+def _max_images(options: DecodingOptions) -> int:
+    """Return how many images are decoded together in full search."""
     beams = options.beam * (2 if options.directions == "both" else 1) * options.scales
-    max_images = max(1, _MAX_BATCH_BEAMS // beams)
+    return max(1, _MAX_BATCH_BEAMS // beams)
+
+
+def _batches(
+    images: Sequence[NDArray[np.uint8]], max_images: int, max_pixels: int = _MAX_BATCH_PIXELS
+) -> Iterator[list[int]]:
+    """Yield the indices of images of similar size, so that batches have little padding."""
     order = sorted(range(len(images)), key=lambda i: (images[i].shape[1], images[i].shape[0]))
     batch: list[int] = []
     for index in order:
         larger = [*batch, index]
         height, width = np.max([images[member].shape for member in larger], axis=0)
-        pixels = height * width * len(larger) * options.scales
-        if batch and (pixels > _MAX_BATCH_PIXELS or len(larger) > max_images):
+        pixels = height * width * len(larger)
+        if batch and (pixels > max_pixels or len(larger) > max_images):
             yield batch
             batch = [index]
         else:

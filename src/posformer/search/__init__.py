@@ -1,6 +1,6 @@
 """Greedy, beam and bidirectional search over a small step interface; NumPy only."""
 
-from posformer.search.adaptive import FirstPass, first_pass, second_pass
+from posformer.search.adaptive import Doubt, FirstPass, first_pass, second_pass
 from posformer.search.bidirectional import search
 from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
@@ -11,6 +11,7 @@ from posformer.search.step_model import StepModel
 __all__ = [
     "Constraint",
     "DecodingOptions",
+    "Doubt",
     "FirstPass",
     "Hypothesis",
     "LineTokens",

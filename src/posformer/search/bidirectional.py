@@ -103,7 +103,7 @@ def rescore(
 
     An unknown score is at most zero, so a sequence whose known scores sum to less than the sum of
     all scores of `top_k` others need not be scored further. All unknown scores of the most
-    promising sequences and one of each other are computed in a decoder call per model, again and
+    promising sequences and one of each other are computed in a decoder call per image, again and
     again until none is left.
 
     Args:
@@ -165,7 +165,10 @@ def _score(
     directions: tuple[Direction, Direction],
     length_power: float,
 ) -> None:
-    """Compute scores with one decoder call.
+    """Compute scores, with one decoder call per image.
+
+    Images differ in the number and length of their sequences: together in one call, the decoder
+    would spend half of its time on padding.
 
     Args:
         model: The decoder.
@@ -173,26 +176,49 @@ def _score(
         directions: Both directions.
         length_power: See `DecodingOptions.length_power`.
     """
-    missing = sorted(missing, key=lambda entry: entry[1])
-    used, images = np.unique([image for _, image, *_ in missing], return_inverse=True)
-    beams = np.arange(len(images)) - np.searchsorted(images, images, side="left")
-    steps = 1 + max(len(tokens) for _, _, tokens, *_ in missing)
+    by_image: dict[int, list[_Entry]] = {}
+    for entry in missing:
+        by_image.setdefault(entry[1], []).append(entry)
+    for image, entries in by_image.items():
+        sequences = [(tokens, directions[number]) for _, _, tokens, number, _ in entries]
+        scores, _ = score_sequences(model, image, sequences, length_power)
+        for score, (*_, number, row) in zip(scores, entries, strict=True):
+            row[number] = score
+
+
+def score_sequences(
+    model: StepModel[State],
+    image: int,
+    sequences: Sequence[tuple[_Tokens, Direction]],
+    length_power: float,
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Score sequences of one image with one decoder call.
+
+    Args:
+        model: The decoder.
+        image: Index of the image in the model.
+        sequences: Tokens in reading order, and the direction in which they are decoded.
+        length_power: See `DecodingOptions.length_power`.
+
+    Returns:
+        float64 (sequences,), the scores; bool (sequences,), whether every token, the end included,
+        is the most likely one, so that greedy search in this direction finds this sequence.
+    """
+    steps = 1 + max(len(tokens) for tokens, _ in sequences)
     # The decoder is causal: any token will do as padding after a sequence.
-    sequences = np.full((len(used), beams.max() + 1, steps + 1), directions[0].end, np.int64)
-    counted = np.zeros((*sequences.shape[:2], steps), dtype=bool)
-    for image, beam, (_, _, tokens, number, _) in zip(images, beams, missing, strict=True):
-        direction = directions[number]
+    inputs = np.full((len(sequences), steps + 1), sequences[0][1].end, np.int64)
+    counted = np.zeros((len(sequences), steps), dtype=bool)
+    for beam, (tokens, direction) in enumerate(sequences):
         ordered = reversed(tokens) if direction.reverse else tokens
         sequence = (direction.start, *ordered, direction.end)
-        sequences[image, beam, : len(sequence)] = sequence
-        counted[image, beam, : len(sequence) - 1] = True
-    state = model.select(model.start(), used, np.zeros((len(used), 1), dtype=np.int64))
-    output, _ = model.step(sequences[..., :-1], state)
-    log_probabilities = np.take_along_axis(output, sequences[..., 1:, None], axis=-1)[..., 0]
-    totals = np.where(counted, log_probabilities, 0.0).sum(axis=-1, dtype=np.float64)
-    scores = totals / np.maximum(counted.sum(axis=-1), 1) ** length_power
-    for image, beam, (*_, number, row) in zip(images, beams, missing, strict=True):
-        row[number] = scores[image, beam]
+        inputs[beam, : len(sequence)] = sequence
+        counted[beam, : len(sequence) - 1] = True
+    state = model.select(model.start(), np.array([image]), np.zeros((1, 1), dtype=np.int64))
+    output, _ = model.step(inputs[None, :, :-1], state)
+    chosen = np.take_along_axis(output[0], inputs[:, 1:, None], axis=-1)[..., 0]
+    totals = np.where(counted, chosen, 0.0).sum(axis=-1, dtype=np.float64)
+    is_greedy = ((output[0].argmax(axis=-1) == inputs[:, 1:]) | ~counted).all(axis=-1)
+    return totals / counted.sum(axis=-1) ** length_power, is_greedy
 
 
 def rank(scores: Scores, is_valid: Check, options: DecodingOptions) -> list[Hypothesis]:
