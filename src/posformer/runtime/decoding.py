@@ -1,7 +1,6 @@
 """Decodes images of any size with one model: resized, batched by size, searched together."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,9 @@ from posformer.search import (
     Constraint,
     DecodingOptions,
     Doubt,
-    FirstPass,
     Hypothesis,
+    Scores,
+    best_of,
     first_pass,
     second_pass,
 )
@@ -46,14 +46,14 @@ def decode_images(
     """
     options = options.resolve(runtime.config.decoder.directions)
     vocabulary, constraint = runtime.vocabulary, _constraint(runtime, options)
-    threshold = Thresholds.from_info(runtime.info).certain
-    if options.adaptive and constraint and threshold is not None:
-        return [best for _, best in _adaptively(runtime, images, options, threshold)]
+    margin = Thresholds.from_info(runtime.info).margin
+    if options.adaptive and constraint and margin is not None:
+        scores = _adaptively(runtime, images, options, margin)
+        return [best_of(scores[index], options) for index in range(len(images))]
     scaled = [_at_scales(image, runtime.config.image, options.scales) for image in images]
     options = replace(options, constrained=constraint is not None)
     found: list[list[Hypothesis]] = [[] for _ in images]
-    first = [scales[0] for scales in scaled]
-    for indices in _batches(first, _max_images(options), _MAX_BATCH_PIXELS // options.scales):
+    for indices in _batches([scales[0] for scales in scaled], options):
         batch = [image for index in indices for image in scaled[index]]
         limits = [length_limit(scaled[index][0]) for index in indices for _ in scaled[index]]
         model = runtime.encode(batch)
@@ -63,82 +63,67 @@ def decode_images(
     return found
 
 
-def decode_twice(
+def decode_at_all_scales(
     runtime: Runtime, images: Sequence[NDArray[np.uint8]], options: DecodingOptions
-) -> list[tuple[FirstPass, Hypothesis]]:
-    """Return both passes of adaptive search for each image, even if the first is certain.
+) -> list[Scores]:
+    """Return the scores at all scales of the hypotheses of the first pass of adaptive search.
 
-    For the choice of a threshold; arguments as for `decode_images`.
+    For the choice of its margin; arguments as for `decode_images`.
     """
     options = options.resolve(runtime.config.decoder.directions)
-    found = _adaptively(runtime, images, options, threshold=math.inf)
-    return [(first, best) for first, (best, *_) in found]
+    found = _adaptively(runtime, images, options, LARGEST_MARGIN, every=True)
+    return [found[index] for index in range(len(images))]
 
 
 def _adaptively(
     runtime: Runtime,
     images: Sequence[NDArray[np.uint8]],
     options: DecodingOptions,
-    threshold: float,
-) -> list[tuple[FirstPass, list[Hypothesis]]]:
-    """Search all images at one scale, and those whose result is not certain at all scales.
+    margin: float,
+    every: bool = False,
+) -> dict[int, Scores]:
+    """Search all images at one scale, and score what is doubtful at all scales.
 
     Returns:
-        The first pass and the hypotheses of each image.
+        The scores of the best hypotheses of each image, by its index.
     """
-    sized = [_at_scales(image, runtime.config.image, 1)[0] for image in images]
-    found: dict[int, tuple[FirstPass, list[Hypothesis]]] = {}
-    # Encoded images are kept until all doubtful ones of a window are searched together.
-    for window in _batches(sized, _WINDOW_IMAGES, _WINDOW_PIXELS):
-        doubts: dict[int, Doubt] = {}
-        for index, doubt in _first_passes(runtime, sized, window, options):
-            if doubt.first.is_certain(threshold):
-                found[index] = doubt.first, [doubt.first.hypothesis]
+    found: dict[int, Scores] = {}
+    sos, eos = runtime.vocabulary.sos, runtime.vocabulary.eos
+    config = runtime.config.image
+    for indices, passes in _first_passes(runtime, images, options, margin):
+        doubts = []
+        for index, one in zip(indices, passes, strict=True):
+            certain = one.first.is_certain(margin)
+            if certain or options.scales == 1:
+                found[index] = one.first.scores
             else:
-                doubts[index] = doubt
-        for index, hypotheses in _second_passes(runtime, images, doubts, options):
-            found[index] = doubts[index].first, hypotheses
-    return [found[index] for index in range(len(images))]
+                doubts.append((index, one))
+        if doubts:
+            scaled = [_at_scales(images[index], config, options.scales)[1:] for index, _ in doubts]
+            others = [runtime.encode(list(one)) for one in zip(*scaled, strict=True)]
+            scores = second_pass([one for _, one in doubts], others, options, margin, sos, eos, every)
+            found |= zip((index for index, _ in doubts), scores, strict=True)
+    return found
 
 
 def _first_passes(
     runtime: Runtime,
-    sized: Sequence[NDArray[np.uint8]],
-    indices: Sequence[int],
-    options: DecodingOptions,
-) -> Iterator[tuple[int, Doubt]]:
-    """Yield the indices of images and their first passes, as if all were doubtful."""
-    sos, eos = runtime.vocabulary.sos, runtime.vocabulary.eos
-    for places in _batches([sized[index] for index in indices], _GREEDY_IMAGES):
-        batch = [indices[place] for place in places]
-        limits = [length_limit(sized[index]) for index in batch]
-        model = runtime.encode([sized[index] for index in batch])
-        constraint = _constraint(runtime, options)
-        first = first_pass(model, options, sos, eos, len(batch), 0, constraint, limits)
-        for place, (index, one) in enumerate(zip(batch, first, strict=True)):
-            yield index, Doubt(one, model, place, limits[place])
-
-
-def _second_passes(
-    runtime: Runtime,
     images: Sequence[NDArray[np.uint8]],
-    doubts: Mapping[int, Doubt],
     options: DecodingOptions,
-) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Yield the indices of doubtful images and their hypotheses."""
+    margin: float,
+) -> Iterator[tuple[list[int], list[Doubt]]]:
+    """Yield batches: indices of the images, and their first passes as if all were doubtful."""
     sos, eos = runtime.vocabulary.sos, runtime.vocabulary.eos
-    indices, config = list(doubts), runtime.config.image
-    scaled = [_at_scales(images[index], config, options.scales)[1:] for index in indices]
-    largest = [max(one, key=np.size, default=images[indices[0]]) for one in scaled]
-    for places in _batches(largest, _GREEDY_IMAGES):
-        further = zip(*(scaled[place] for place in places), strict=True)
-        others = [runtime.encode(list(one)) for one in further]
-        batch = [indices[place] for place in places]
+    sized = [_at_scales(image, runtime.config.image, 1)[0] for image in images]
+    for indices in _batches(sized, replace(options, scales=1, directions="forward")):
+        batch = [sized[index] for index in indices]
+        limits = [length_limit(image) for image in batch]
+        model = runtime.encode(batch)
         constraint = _constraint(runtime, options)
-        searched = second_pass(
-            [doubts[index] for index in batch], others, options, sos, eos, constraint=constraint
+        first = first_pass(
+            model, options, margin, sos, eos, len(batch), constraint=constraint, limits=limits
         )
-        yield from zip(batch, searched, strict=True)
+        yield indices, [Doubt(one, model, place) for place, one in enumerate(first)]
 
 
 def _constraint(runtime: Runtime, options: DecodingOptions) -> Constraint | None:
@@ -178,23 +163,17 @@ def _at_scales(
     ]
 
 
-def _max_images(options: DecodingOptions) -> int:
-    """Return how many images are decoded together in full search."""
-    beams = options.beam * (2 if options.directions == "both" else 1) * options.scales
-    return max(1, _MAX_BATCH_BEAMS // beams)
-
-
-def _batches(
-    images: Sequence[NDArray[np.uint8]], max_images: int, max_pixels: int = _MAX_BATCH_PIXELS
-) -> Iterator[list[int]]:
+def _batches(images: Sequence[NDArray[np.uint8]], options: DecodingOptions) -> Iterator[list[int]]:
     """Yield the indices of images of similar size, so that batches have little padding."""
+    beams = options.beam * (2 if options.directions == "both" else 1) * options.scales
+    max_images = max(1, _MAX_BATCH_BEAMS // beams)
     order = sorted(range(len(images)), key=lambda i: (images[i].shape[1], images[i].shape[0]))
     batch: list[int] = []
     for index in order:
         larger = [*batch, index]
         height, width = np.max([images[member].shape for member in larger], axis=0)
-        pixels = height * width * len(larger)
-        if batch and (pixels > max_pixels or len(larger) > max_images):
+        pixels = height * width * len(larger) * options.scales
+        if batch and (pixels > _MAX_BATCH_PIXELS or len(larger) > max_images):
             yield batch
             batch = [index]
         else:

@@ -1,7 +1,7 @@
 """Greedy, beam and bidirectional search over a small step interface; NumPy only."""
 
-from posformer.search.adaptive import Doubt, FirstPass, first_pass, second_pass
-from posformer.search.bidirectional import search
+from posformer.search.adaptive import Doubt, FirstPass, best_of, first_pass, near, second_pass
+from posformer.search.bidirectional import Scores, search
 from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
 from posformer.search.greedy import greedy_search
@@ -15,10 +15,13 @@ __all__ = [
     "FirstPass",
     "Hypothesis",
     "LineTokens",
+    "Scores",
     "StepModel",
+    "best_of",
     "first_pass",
     "greedy_search",
     "line_search",
+    "near",
     "search",
     "second_pass",
 ]

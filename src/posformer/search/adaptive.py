@@ -1,4 +1,10 @@
-"""Adaptive search: greedy first, and wider only where that leaves a doubt."""
+"""Adaptive search: one scale first, and the others only where that leaves a doubt.
+
+The first pass searches at one scale: from left to right with beams, from right to left greedily, as
+beams in both directions find hardly more. Its hypotheses are scored in both directions. Where the
+best one is ahead of all others by a margin, it is the result. Elsewhere the hypotheses within the
+margin, and only these, are scored at the other scales, too.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,56 +12,48 @@ from typing import Any
 
 import numpy as np
 
-from posformer.search.beam import Direction, FinishedHypothesis, beam_search
-from posformer.search.bidirectional import (
-    Scores,
-    both_directions,
-    merge,
-    rank,
-    rescore,
-    score_sequences,
-)
+from posformer.search.beam import beam_search
+from posformer.search.bidirectional import Scores, both_directions, merge, rank, rescore
 from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
 from posformer.search.step_model import State, StepModel
 
-_Found = list[list[FinishedHypothesis]]  # of one image, by direction
+Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class FirstPass:
-    """The result of greedy search in both directions for one image."""
+    """The hypotheses of one image after the first pass."""
 
-    found: _Found
+    scores: Scores  # of those that may be within the margin; complete, float64 (1, 2) each
     length_power: float
 
-    @property
-    def agreed(self) -> bool:
-        """Whether both directions found the same sequence."""
-        forward, backward = self.found
-        return bool(forward and backward) and forward[0].tokens == backward[0].tokens
+    def near(self, margin: float) -> list[Tokens]:
+        """Return the hypotheses that are behind the best one by less than the margin.
 
-    @property
-    def total(self) -> float:
-        """Log-probability of the sequence that both directions found, averaged over them."""
-        best = self.hypothesis
-        return float(best.score / 2 * (len(best.tokens) + 1) ** self.length_power)
+        The difference is one of log-probabilities, at the length of the best hypothesis.
+        """
+        return near(self.scores, margin, self.length_power)
 
-    @property
-    def hypothesis(self) -> Hypothesis:
-        """The sequence that both directions found, with its scores."""
-        forward, backward = (found[0] for found in self.found)
-        score = forward.score + backward.score
-        return Hypothesis(forward.tokens, score, forward.score, backward.score)
+    def is_certain(self, margin: float) -> bool:
+        """Return whether the best hypothesis is ahead of all others by the margin."""
+        return len(self.near(margin)) < 2
 
-    def is_certain(self, threshold: float) -> bool:
-        """Return whether both directions agree, with at least this log-probability."""
-        return self.agreed and self.total >= threshold
+
+def near(scores: Scores, margin: float, length_power: float) -> list[Tokens]:
+    """Return the hypotheses that are near the best one at the first scale; see `FirstPass`."""
+    means = {tokens: float(table[0].mean()) for tokens, table in scores.items()}
+    if not means:
+        return []
+    best = max(means, key=means.__getitem__)
+    reach = margin / (len(best) + 1) ** length_power
+    return [one for one in means if one == best or means[best] - means[one] < reach]
 
 
 def first_pass(
     model: StepModel[State],
     options: DecodingOptions,
+    margin: float,
     sos: int,
     eos: int,
     batch: int,
@@ -63,11 +61,29 @@ def first_pass(
     constraint: Constraint | None = None,
     limits: Sequence[int] | None = None,
 ) -> list[FirstPass]:
-    """Search every image greedily in both directions; arguments as for `search`."""
-    greedy = _greedy(options)
+    """Search every image at one scale.
+
+    Args:
+        model: The decoder, with its images encoded.
+        options: Resolved options.
+        margin: Hypotheses that are surely further behind the best one are left out.
+        sos: Start token.
+        eos: End token.
+        batch: Number of images in the model.
+        pad: Padding token, which is never chosen.
+        constraint: The language of the hypotheses; any tokens if None.
+        limits: Maximum number of tokens of each image; `max_length` for all if None.
+    """
     directions = both_directions(sos, eos)
-    found = beam_search(model, greedy, directions, batch, pad, constraint, limits)
-    return [FirstPass(one, options.length_power) for one in found]
+    searched = directions[0], replace(directions[1], greedy=True)
+    found = beam_search(model, options, searched, batch, pad, constraint, limits)
+    expressions = [merge([one]) for one in found]
+
+    def place(expression: int, scale: int) -> tuple[StepModel[State], int]:
+        return model, expression
+
+    scored = rescore(expressions, place, directions, _any, options, margin)
+    return [FirstPass(scores, options.length_power) for scores in scored]
 
 
 @dataclass(frozen=True)
@@ -77,105 +93,50 @@ class Doubt:
     first: FirstPass
     model: StepModel[Any]  # of the first pass
     image: int  # index in this model
-    limit: int  # maximum number of tokens
 
 
 def second_pass(
     doubts: Sequence[Doubt],
     others: Sequence[StepModel[Any]],
     options: DecodingOptions,
+    margin: float,
     sos: int,
     eos: int,
-    pad: int = 0,
-    constraint: Constraint | None = None,
-) -> list[list[Hypothesis]]:
-    """Search the other scales of doubtful images, and score all hypotheses at all scales.
+    every: bool = False,
+) -> list[Scores]:
+    """Score the hypotheses of doubtful images at all scales.
 
     Args:
-        doubts: The images. Their first passes may have different models.
-        others: The decoder at each other scale, with these images.
+        doubts: The images.
+        others: The decoder at each further scale, with these images.
         options: Resolved options.
+        margin: Only hypotheses within the margin are scored.
         sos: Start token.
         eos: End token.
-        pad: Padding token, which is never chosen.
-        constraint: The language of the hypotheses; any tokens if None.
+        every: Score all of these, not only those that may be the best.
 
     Returns:
-        For every doubtful image the best hypothesis.
+        For every image the hypotheses that may be the best, float64 (scales, 2 directions) each.
     """
-    directions = both_directions(sos, eos)
-    nothing: _Found = [[], []]
-    expressions = [merge([one.first.found, *[nothing] * len(others)]) for one in doubts]
-    for scale, model in enumerate(others, start=1):
-        # To score what was found takes one call, a search one for every token. It is needed only
-        # where scoring does not show that it would find the same again.
-        images = [
-            image
-            for image, scores in enumerate(expressions)
-            if not _is_found_again(model, image, scores, scale, directions, options.length_power)
-        ]
-        if not images:
-            continue
-        limits = [doubts[image].limit for image in images]
-        selection = _Selection(model, images)
-        greedy = _greedy(options)
-        found = beam_search(selection, greedy, directions, len(images), pad, constraint, limits)
-        for image, hypotheses in zip(images, found, strict=True):
-            _add(expressions[image], scale, hypotheses)
+    expressions: list[Scores] = []
+    for doubt in doubts:
+        unknown = np.full((len(others), 2), np.nan)
+        known = doubt.first.scores
+        expressions.append(
+            {one: np.concatenate([known[one], unknown]) for one in doubt.first.near(margin)}
+        )
 
     def place(expression: int, scale: int) -> tuple[StepModel[Any], int]:
-        doubt = doubts[expression]
-        return (others[scale - 1], expression) if scale else (doubt.model, doubt.image)
+        return others[scale - 1], expression
 
-    def is_valid(tokens: tuple[int, ...]) -> bool:
-        return True
-
-    rescored = rescore(expressions, place, directions, is_valid, options)
-    return [rank(scores, is_valid, options) for scores in rescored]
+    more = np.inf if every else 0.0
+    return rescore(expressions, place, both_directions(sos, eos), _any, options, more)
 
 
-def _is_found_again(
-    model: StepModel[Any],
-    image: int,
-    scores: Scores,
-    scale: int,
-    directions: tuple[Direction, Direction],
-    length_power: float,
-) -> bool:
-    """Score the sequences of an image at a scale.
-
-    Returns:
-        Whether greedy search at this scale finds one of them in each direction.
-    """
-    sequences = [(tokens, direction) for tokens in scores for direction in directions]
-    if not sequences:
-        return False
-    values, is_greedy = score_sequences(model, image, sequences, length_power)
-    for table, pair in zip(scores.values(), values.reshape(-1, 2), strict=True):
-        table[scale] = pair
-    return bool(is_greedy.reshape(-1, 2).any(axis=0).all())
+def best_of(scores: Scores, options: DecodingOptions) -> list[Hypothesis]:
+    """Return the best of some hypotheses."""
+    return rank(scores, _any, options)
 
 
-def _add(scores: Scores, scale: int, hypotheses: _Found) -> None:
-    """Add what a search at a scale has found."""
-    scales = len(next(iter(scores.values()))) if scores else scale + 1
-    for tokens, table in merge([[[], []]] * scale + [hypotheses]).items():
-        known = scores.setdefault(tokens, np.full((scales, 2), np.nan))
-        known[scale] = np.where(np.isnan(table[scale]), known[scale], table[scale])
-
-
-class _Selection:
-    """Some images of a step model."""
-
-    def __init__(self, model: StepModel[Any], images: Sequence[int]) -> None:
-        self._model, self._images = model, np.array(images)
-        self.step, self.select = model.step, model.select
-
-    def start(self) -> Any:
-        """Return the state before the first token."""
-        beams = np.zeros((len(self._images), 1), dtype=np.int64)
-        return self._model.select(self._model.start(), self._images, beams)
-
-
-def _greedy(options: DecodingOptions) -> DecodingOptions:
-    return replace(options, beam=1, finished=1)
+def _any(tokens: Tokens) -> bool:
+    return True

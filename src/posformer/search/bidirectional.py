@@ -98,6 +98,7 @@ def rescore(
     directions: tuple[Direction, Direction],
     is_valid: Check,
     options: DecodingOptions,
+    margin: float = 0.0,
 ) -> list[Scores]:
     """Fill in unknown scores until it is certain which sequences are the best.
 
@@ -112,12 +113,14 @@ def rescore(
         directions: Left to right and right to left.
         is_valid: Tells whether a sequence is valid.
         options: Resolved options.
+        margin: Log-probability by which a sequence may be behind the best ones and still counts
+            as one of them.
 
     Returns:
         For each expression the sequences that may be among the best; their scores are all known.
     """
     while True:
-        open_sequences = [_open(scores, is_valid, options.top_k) for scores in expressions]
+        open_sequences = [_open(scores, is_valid, options, margin) for scores in expressions]
         missing: list[_Entry] = [
             (*place(expression, int(scale)), tokens, int(direction), table[scale])
             for expression, unknown in enumerate(open_sequences)
@@ -135,12 +138,17 @@ def rescore(
 
 
 def _open(
-    scores: Scores, is_valid: Check, top_k: int
+    scores: Scores, is_valid: Check, options: DecodingOptions, margin: float
 ) -> list[tuple[_Tokens, NDArray[np.float64], NDArray[np.int64]]]:
     """Return the sequences to score next: tokens, table, and the cells to compute, (cells, 2)."""
+    top_k = options.top_k
     valid = {tokens: table for tokens, table in scores.items() if is_valid(tokens)}
     candidates = valid if len(valid) >= top_k else scores
-    known = sorted(float(table.sum()) for table in candidates.values() if _is_complete(table))
+    known = sorted(
+        float(table.sum()) - margin * table.size / (len(tokens) + 1) ** options.length_power
+        for tokens, table in candidates.items()
+        if _is_complete(table)
+    )
     bound = known[-top_k] if len(known) >= top_k and candidates is valid else -math.inf
     unknown = [
         (tokens, table)
@@ -149,10 +157,9 @@ def _open(
     ]
     unknown.sort(key=lambda item: -float(np.nanmean(item[1])))
     leaders = max(0, top_k - len(known)) if candidates is valid else len(unknown)
-    return [
-        (tokens, table, np.argwhere(np.isnan(table))[: None if rank < leaders else 1])
-        for rank, (tokens, table) in enumerate(unknown)
-    ]
+    if leaders:  # once they are known, the bound excludes most of the others
+        return [(tokens, table, np.argwhere(np.isnan(table))) for tokens, table in unknown[:leaders]]
+    return [(tokens, table, np.argwhere(np.isnan(table))[:1]) for tokens, table in unknown]
 
 
 def _is_complete(table: NDArray[np.float64]) -> bool:
@@ -181,17 +188,17 @@ def _score(
         by_image.setdefault(entry[1], []).append(entry)
     for image, entries in by_image.items():
         sequences = [(tokens, directions[number]) for _, _, tokens, number, _ in entries]
-        scores, _ = score_sequences(model, image, sequences, length_power)
+        scores = _score_sequences(model, image, sequences, length_power)
         for score, (*_, number, row) in zip(scores, entries, strict=True):
             row[number] = score
 
 
-def score_sequences(
+def _score_sequences(
     model: StepModel[State],
     image: int,
     sequences: Sequence[tuple[_Tokens, Direction]],
     length_power: float,
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+) -> NDArray[np.float64]:
     """Score sequences of one image with one decoder call.
 
     Args:
@@ -201,8 +208,7 @@ def score_sequences(
         length_power: See `DecodingOptions.length_power`.
 
     Returns:
-        float64 (sequences,), the scores; bool (sequences,), whether every token, the end included,
-        is the most likely one, so that greedy search in this direction finds this sequence.
+        float64 (sequences,).
     """
     steps = 1 + max(len(tokens) for tokens, _ in sequences)
     # The decoder is causal: any token will do as padding after a sequence.
@@ -217,8 +223,7 @@ def score_sequences(
     output, _ = model.step(inputs[None, :, :-1], state)
     chosen = np.take_along_axis(output[0], inputs[:, 1:, None], axis=-1)[..., 0]
     totals = np.where(counted, chosen, 0.0).sum(axis=-1, dtype=np.float64)
-    is_greedy = ((output[0].argmax(axis=-1) == inputs[:, 1:]) | ~counted).all(axis=-1)
-    return totals / counted.sum(axis=-1) ** length_power, is_greedy
+    return np.asarray(totals / counted.sum(axis=-1) ** length_power, np.float64)
 
 
 def rank(scores: Scores, is_valid: Check, options: DecodingOptions) -> list[Hypothesis]:
