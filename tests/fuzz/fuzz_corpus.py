@@ -63,15 +63,15 @@ def _encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
 
 def _inks() -> dict[str, bytes]:
     xournal = (
-        '<?xml version="1.0"?><xournal><page width="600" height="800"><layer>'
-        '<stroke tool="pen" width="1.4">0 20 40 20</stroke>'
-        '<stroke tool="pen" width="1.4">20 0 20 40 21 41 22 43</stroke></layer></page></xournal>'
-    ).encode()
+        b'<?xml version="1.0"?><xournal><page width="600" height="800"><layer>'
+        b'<stroke tool="pen" width="1.4">0 20 40 20</stroke>'
+        b'<stroke tool="pen" width="1.4">20 0 20 40 21 41 22 43</stroke></layer></page></xournal>'
+    )
     svg = (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"><g transform="scale(2)">'
-        '<path d="M 0 20 L 40 20 C 1 2 3 4 5 6 A 5 5 0 0 1 9 9 Z" stroke="black" fill="none"/>'
-        '<polyline points="20,0 20,40 25,50"/><line x1="0" y1="0" x2="10" y2="9"/></g></svg>'
-    ).encode()
+        b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 100"><g transform="scale(2)">'
+        b'<path d="M 0 20 L 40 20 C 1 2 3 4 5 6 A 5 5 0 0 1 9 9 Z" stroke="black" fill="none"/>'
+        b'<polyline points="20,0 20,40 25,50"/><line x1="0" y1="0" x2="10" y2="9"/></g></svg>'
+    )
     drawn = {"type": "freedraw", "x": 3, "y": 4, "points": [[0, 20], [40, 20], [41, 30]]}
     excalidraw = {"type": "excalidraw", "version": 2, "elements": [drawn, {**drawn, "x": 90}]}
     files = {path.name: path.read_bytes() for path in sorted(EXAMPLES.glob("*.inkml"))}

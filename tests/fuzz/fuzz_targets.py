@@ -16,10 +16,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from PIL import Image
-
 from fuzz_corpus import Corpus, request, with_member
 from mutations import mutate_bytes, mutate_json, mutate_text
+from PIL import Image
+
 from posformer import DecodingOptions, Recognizer
 from posformer.errors import PosformerError
 
@@ -204,8 +204,9 @@ class Server:
     """A server on loopback in this process; its errors are recorded."""
 
     def __init__(self, recognizer: Recognizer) -> None:
-        from posformer.serve import Settings, create_app
         from running import running
+
+        from posformer.serve import Settings, create_app
 
         self._records: list[logging.LogRecord] = []
         handler = logging.Handler()

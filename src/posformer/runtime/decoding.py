@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +11,7 @@ from posformer.models.model_config import STRIDE, ImageConfig, LineDecoderConfig
 from posformer.runtime.caption_search import search_captions
 from posformer.runtime.engine import Runtime
 from posformer.runtime.grammar_constraint import grammar_constraint
-from posformer.runtime.thresholds import Thresholds
+from posformer.runtime.thresholds import MARGINS, Thresholds
 from posformer.search import (
     Constraint,
     DecodingOptions,
@@ -29,9 +30,6 @@ _MIN_TOKENS = 12
 _TOKENS_PER_CELL = 4
 _MAX_BATCH_PIXELS = 400_000  # of images that are encoded and decoded together, padding included
 _MAX_BATCH_BEAMS = 16  # more beams per step cost more through padding than they save
-_GREEDY_IMAGES = 32  # decoded together in greedy passes
-_WINDOW_IMAGES = 32  # whose features are kept at once in adaptive search
-_WINDOW_PIXELS = 1_600_000
 
 
 def decode_images(
@@ -71,7 +69,7 @@ def decode_at_all_scales(
     For the choice of its margin; arguments as for `decode_images`.
     """
     options = options.resolve(runtime.config.decoder.directions)
-    found = _adaptively(runtime, images, options, LARGEST_MARGIN, every=True)
+    found = _adaptively(runtime, images, options, max(MARGINS), every=True)
     return [found[index] for index in range(len(images))]
 
 
@@ -95,13 +93,16 @@ def _adaptively(
         for index, one in zip(indices, passes, strict=True):
             certain = one.first.is_certain(margin)
             if certain or options.scales == 1:
-                found[index] = one.first.scores
+                left = one.first.near(margin)
+                found[index] = {tokens: one.first.scores[tokens] for tokens in left}
             else:
                 doubts.append((index, one))
         if doubts:
             scaled = [_at_scales(images[index], config, options.scales)[1:] for index, _ in doubts]
             others = [runtime.encode(list(one)) for one in zip(*scaled, strict=True)]
-            scores = second_pass([one for _, one in doubts], others, options, margin, sos, eos, every)
+            scores = second_pass(
+                [one for _, one in doubts], others, options, margin, sos, eos, every
+            )
             found |= zip((index for index, _ in doubts), scores, strict=True)
     return found
 

@@ -16,7 +16,7 @@ from posformer.search import Hypothesis, Scores, near
 
 _USABLE_ERROR_RATE = 0.5  # a result with more wrong tokens than right ones is of no use
 _MAX_REJECTED_SHARE = 1 / 400  # of the usable results
-_MARGINS = tuple(number / 10 for number in range(1, 31))
+MARGINS = tuple(number / 10 for number in range(1, 31))  # that are tried
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def choose_margin(
     Returns:
         The margin; None if full search gets more right, whatever the margin is.
     """
-    for margin in _MARGINS:
+    for margin in MARGINS:
         results = [_result(one, margin, length_power) for one in scores]
         if is_correct(results).sum() >= np.sum(full_correct):
             return margin

@@ -1,6 +1,14 @@
 """Greedy, beam and bidirectional search over a small step interface; NumPy only."""
 
-from posformer.search.adaptive import Doubt, FirstPass, best_of, first_pass, near, second_pass
+from posformer.search.adaptive import (
+    Doubt,
+    FirstPass,
+    adaptive_result,
+    best_of,
+    first_pass,
+    near,
+    second_pass,
+)
 from posformer.search.bidirectional import Scores, search
 from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
@@ -17,6 +25,7 @@ __all__ = [
     "LineTokens",
     "Scores",
     "StepModel",
+    "adaptive_result",
     "best_of",
     "first_pass",
     "greedy_search",

@@ -134,8 +134,14 @@ def second_pass(
 
 
 def best_of(scores: Scores, options: DecodingOptions) -> list[Hypothesis]:
-    """Return the best of some hypotheses."""
+    """Return the best of some hypotheses by their mean over all scales; none if there are none."""
     return rank(scores, _any, options)
+
+
+def adaptive_result(scores: Scores, margin: float, options: DecodingOptions) -> list[Hypothesis]:
+    """Return what adaptive search finds with a margin, if the scores at all scales are known."""
+    left = near(scores, margin, options.length_power)
+    return best_of({one: scores[one][: None if len(left) > 1 else 1] for one in left}, options)
 
 
 def _any(tokens: Tokens) -> bool:

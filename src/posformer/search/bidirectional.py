@@ -158,7 +158,9 @@ def _open(
     unknown.sort(key=lambda item: -float(np.nanmean(item[1])))
     leaders = max(0, top_k - len(known)) if candidates is valid else len(unknown)
     if leaders:  # once they are known, the bound excludes most of the others
-        return [(tokens, table, np.argwhere(np.isnan(table))) for tokens, table in unknown[:leaders]]
+        return [
+            (tokens, table, np.argwhere(np.isnan(table))) for tokens, table in unknown[:leaders]
+        ]
     return [(tokens, table, np.argwhere(np.isnan(table))[:1]) for tokens, table in unknown]
 
 
