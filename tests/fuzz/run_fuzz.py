@@ -23,12 +23,12 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "tests"), str(ROOT / "tests" / "serve")]
 
-from fuzz_corpus import Corpus, make_corpus
-from fuzz_targets import Case, make_input, start
+from fuzz_corpus import Corpus, make_corpus  # noqa: E402
+from fuzz_targets import Case, make_input, start  # noqa: E402
 
-from posformer.batch.budgeted import is_usual
-from posformer.errors import BudgetError
-from posformer.worker_pool import Budget, WorkerPool
+from posformer.batch.budgeted import is_usual  # noqa: E402
+from posformer.errors import BudgetError  # noqa: E402
+from posformer.worker_pool import Budget, WorkerPool  # noqa: E402
 
 SHARES = {"image": 30, "ink": 20, "json": 10, "checkpoint": 10, "model": 10, "http": 20}
 SECONDS = 30.0  # per case; the budget of `posformer recognize`

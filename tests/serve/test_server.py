@@ -95,6 +95,22 @@ def test_half_open_connections_do_not_block(tiny_recognizer, sent):
         assert answer.status_code == 200
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [b"", HALF_REQUEST, HALF_REQUEST + b'Content-Length: 99\r\n\r\n{"latex"'],
+    ids=["nothing", "half the headers", "half the body"],
+)
+def test_300_half_open_connections_do_not_block_a_server_with_default_limits(tiny_recognizer, sent):
+    with running(create_app(tiny_recognizer, Settings())) as (address, _), ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(connect(address, sent))
+        time.sleep(1.2)  # a request may take the place of one whose body takes longer
+        assert httpx2.get(f"{address}api/health", timeout=60).status_code == 200
+        for _ in range(3):
+            answer = httpx2.post(f"{address}api/latex", json={"latex": "x"}, timeout=60)
+            assert answer.status_code == 200
+
+
 def test_headers_must_arrive_in_time_and_be_short(tiny_recognizer):
     with running(create_app(tiny_recognizer, Settings(header_seconds=0.3))) as (address, _):
         with connect(address, b"GET / HTTP/1.1\r\n") as slow:
