@@ -51,6 +51,7 @@ def _fail(kind):
             bytearray(10**10)
         case "crash":
             os.abort()
+    return None
 
 
 def start_failing(corpus, folder):
@@ -76,9 +77,8 @@ def test_defects_are_noticed_and_recorded(monkeypatch, tmp_path):
     summary = run_fuzz.run(cases, CORPUS, tmp_path, tmp_path, minutes=60, workers=1)
     assert summary.outcomes["json"] == {ACCEPTED: 1, REFUSED: 1, "defect": 6}
     assert set(summary.defects) == {f"json:{number}" for number in range(2, 8)}
-    assert (
-        "KeyError" in summary.defects["json:4"] and "test_run_fuzz.py" in summary.defects["json:4"]
-    )
+    assert "KeyError" in summary.defects["json:4"]
+    assert "test_run_fuzz.py" in summary.defects["json:4"]
     assert "2 seconds" in summary.defects["json:5"] and "memory" in summary.defects["json:6"]
     assert (tmp_path / "json-7").read_bytes() == bytes([7])
     assert "| json | 8 |" in summary.to_markdown()
