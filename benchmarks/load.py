@@ -101,6 +101,8 @@ class Server:
     def __init__(self, model: Path | None, workers: int, batch: int) -> None:
         command = [sys.executable, "-m", "posformer.cli", "serve", "--port", "0"]
         command += ["--workers", str(workers), "--batch", str(batch), "--requests", str(REQUESTS)]
+        # More than the clients need: beyond this limit, connections without a request are closed.
+        command += ["--connections", str(20 * REQUESTS), "--timeout", "600"]
         command += ["--model", str(model)] if model else []
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout
@@ -192,7 +194,8 @@ def torture(server: Server) -> None:
     print(
         f"{open_} requests at once, at most {REQUESTS} accepted: {statuses[200]} answered, ", end=""
     )
-    print(f"{statuses[503]} refused with 503, none lost; ", end="")
+    late = f"{statuses[408]} received too slowly (408), " if statuses[408] else ""
+    print(f"{late}{statuses[503]} refused with 503, none lost; ", end="")
     print(f"memory {before:.0f} MB before, {server.megabytes:.0f} MB after", flush=True)
     statuses = asyncio.run(flood(server.address, REQUESTS, server.kill_worker))
     assert set(statuses) == {200}, statuses
