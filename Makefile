@@ -18,10 +18,14 @@ PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile
 # The tests of the core install: they need neither PyTorch nor other extras.
 CORE_TESTS := tests/latex tests/ink tests/search tests/image/test_loading.py tests/image/test_lines.py
 
+# Mutated inputs of every kind; results are in build/fuzz.
+SEED ?= 0
+FUZZ := $(BIN)/python tests/fuzz/run_fuzz.py --cases 10000 --seed $(SEED)
+
 INSTALLED := $(VENV)/.posformer-installed
 INSTALLED_DEV := $(VENV)/.posformer-installed-dev
 
-.PHONY: help demo test test-all test-lowest lint format lock pin-image sbom clean
+.PHONY: help demo test test-all test-lowest fuzz lint format lock pin-image sbom clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -30,13 +34,17 @@ demo: $(INSTALLED)  ## install, then recognize the example images, print a posit
 	$(BIN)/posformer recognize examples
 	$(BIN)/posformer forest '\frac{y^{\beta_1}_2 B}{C}'
 
-test test-all: export OMP_NUM_THREADS := 1
+test test-all fuzz: export OMP_NUM_THREADS := 1
 
 test: lint  ## lint, then run all tests that are not slow, with coverage
 	$(PYTEST) -m "not slow" --cov
 
-test-all: lint  ## lint, then run all tests
+test-all: lint  ## lint, then run all tests, and mutated inputs for five minutes
 	$(PYTEST)
+	$(FUZZ) --minutes 5
+
+fuzz: $(INSTALLED_DEV)  ## run 10,000 mutated inputs; make SEED=1 fuzz for others
+	$(FUZZ)
 
 test-lowest: | $(BIN)/python  ## test the core install with the oldest supported libraries
 	$(PYTHON) -m venv $(VENV)-lowest

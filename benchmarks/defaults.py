@@ -30,16 +30,23 @@ class Trial:
 
     name: str
     options: DecodingOptions
+    margin: float | None = None  # of adaptive search; None: that of the model
     seconds: float = 0.0
     predictions: list[tuple[str, ...]] = field(default_factory=list)
 
 
 def trials(
-    config: ModelConfig, beams: list[int], finished: list[int], scales: list[int]
+    config: ModelConfig,
+    beams: list[int],
+    finished: list[int],
+    scales: list[int],
+    margins: list[float],
 ) -> Iterator[Trial]:
     """Yield the trials: greedy first, the widest search, which is the reference, last."""
     yield Trial("greedy", DecodingOptions(greedy=True))
     yield Trial("adaptive", DecodingOptions())
+    for margin in margins:
+        yield Trial(f"adaptive, margin {margin:g}", DecodingOptions(), margin)
     both = [("both", count) for count in scales] if config.decoder.directions == "both" else []
     for directions, count in [("forward", 1), *both]:
         for beam in beams:
@@ -83,17 +90,22 @@ def main() -> None:
     parser.add_argument("--beams", type=int, nargs="+", default=[2, 3, 5, 10])
     parser.add_argument("--finished", type=int, nargs="+", default=[1, 3, 10])
     parser.add_argument("--scales", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--margins", type=float, nargs="+", default=[], help="of adaptive search")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     examples = open_set(arguments.data, arguments.split, arguments.leave_out)
     runtime = load_runtime(arguments.model, threads=arguments.threads)
-    tried = list(trials(runtime.config, arguments.beams, arguments.finished, arguments.scales))
+    widths = arguments.beams, arguments.finished, arguments.scales
+    tried = list(trials(runtime.config, *widths, arguments.margins))
+    known = runtime.info.get("thresholds", {})
     count = min(arguments.limit or len(examples), len(examples))
     indices = np.linspace(0, len(examples) - 1, count).astype(int).tolist()
     now = clock(arguments.threads)
     for first in range(0, count, BATCH_IMAGES):
         images = [examples.image(index) for index in indices[first : first + BATCH_IMAGES]]
         for trial in tried:
+            changed = {} if trial.margin is None else {"margin": trial.margin}
+            runtime.info["thresholds"] = {**known, **changed}
             start = now()
             found = decode_images(runtime, images, trial.options)
             trial.seconds += now() - start

@@ -2,8 +2,9 @@
 
 Clients run in this process and call servers on loopback, one per number of workers and batch
 size, in turns. For 1 to 64 clients the table shows requests per second, latencies, and CPU time per
-request, which other programs affect least. Then the last server gets ten times as many requests at
-once as it accepts.
+request, which other programs affect least. Memory and CPU time include the worker processes. Then
+the last server gets ten times as many requests at once as it accepts, a worker is killed under
+load, and the server is terminated under load. Every request that was accepted must be answered.
 
     python benchmarks/load.py --model MODEL --seconds 5 --workers 1 2 --batch 1 8
 """
@@ -15,6 +16,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
@@ -73,15 +75,22 @@ async def load(server: "Server", clients: int, seconds: float) -> Load:
     return Load(spent, server.cpu_seconds - busy, answered, Counter(status for _, status in found))
 
 
-async def flood(address: str, requests: int) -> Counter[int]:
-    """Send all requests at once."""
+async def flood(
+    address: str, requests: int, then: Callable[[], None] = lambda: None
+) -> Counter[int]:
+    """Send all requests at once, do something when the first is answered; count the answers."""
     limits = httpx2.Limits(max_connections=None)
-    async with httpx2.AsyncClient(base_url=address, timeout=120, limits=limits) as http:
-        requests_ = [
-            http.post("/api/strokes", json=BODIES[number % len(BODIES)])
+    async with httpx2.AsyncClient(base_url=address, timeout=600, limits=limits) as http:
+        sent = [
+            asyncio.ensure_future(http.post("/api/strokes", json=BODIES[number % len(BODIES)]))
             for number in range(requests)
         ]
-        answers = await asyncio.gather(*requests_)
+        answered = asyncio.as_completed(sent)
+        for first in answered:
+            if (await first).status_code == 200:
+                break
+        then()
+        answers = await asyncio.gather(*sent)
     assert all("Retry-After" in one.headers for one in answers if one.status_code == 503)
     return Counter(answer.status_code for answer in answers)
 
@@ -92,6 +101,8 @@ class Server:
     def __init__(self, model: Path | None, workers: int, batch: int) -> None:
         command = [sys.executable, "-m", "posformer.cli", "serve", "--port", "0"]
         command += ["--workers", str(workers), "--batch", str(batch), "--requests", str(REQUESTS)]
+        # More than the clients need: beyond this limit, connections without a request are closed.
+        command += ["--connections", str(20 * REQUESTS), "--timeout", "600"]
         command += ["--model", str(model)] if model else []
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout
@@ -101,20 +112,44 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.send_signal(signal.SIGINT)
-        self._process.wait(60)
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(60)
+
+    @property
+    def worker_ids(self) -> list[int]:
+        """Process ids of the workers."""
+        threads = Path(f"/proc/{self._process.pid}/task").glob("*/children")
+        return [int(child) for one in threads for child in one.read_text().split()]
 
     @property
     def megabytes(self) -> float:
-        """Current memory."""
-        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        """Current memory of the server and its workers; pages that they share count once each."""
+        pages = 0
+        for process in (self._process.pid, *self.worker_ids):
+            pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU time so far."""
-        times = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+        """CPU time so far of the server and its workers."""
+        ticks = 0
+        for process in (self._process.pid, *self.worker_ids):
+            times = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(times[11]) + int(times[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def kill_worker(self) -> None:
+        """Kill a worker at once."""
+        os.kill(self.worker_ids[0], signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask the server to end."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> int:
+        """Wait for the end; return the exit code."""
+        return self._process.wait(600)
 
 
 def row(name: str, result: Load) -> str:
@@ -147,16 +182,30 @@ def main() -> None:
             for name, server in servers.items():
                 result = asyncio.run(load(server, clients, options.seconds))
                 print(row(f"{clients} | {name}", result), flush=True)
-        before = server.megabytes
-        statuses = asyncio.run(flood(server.address, 10 * REQUESTS))
-        assert set(statuses) <= {200, 503}, statuses
-        print(
-            f"\n{10 * REQUESTS} requests at once, at most {REQUESTS} accepted: "
-            f"{statuses[200]} answered, ",
-            end="",
-        )
-        print(f"{statuses[503]} refused with 503, none lost; ", end="")
-        print(f"memory {before:.0f} MB before, {server.megabytes:.0f} MB after")
+        print()
+        torture(server)
+
+
+def torture(server: Server) -> None:
+    """Overload a server, kill one of its workers, and terminate it; print what came of it."""
+    before, open_ = server.megabytes, 10 * REQUESTS
+    statuses = asyncio.run(flood(server.address, open_))
+    assert set(statuses) <= {200, 503}, statuses
+    print(
+        f"{open_} requests at once, at most {REQUESTS} accepted: {statuses[200]} answered, ", end=""
+    )
+    late = f"{statuses[408]} received too slowly (408), " if statuses[408] else ""
+    print(f"{late}{statuses[503]} refused with 503, none lost; ", end="")
+    print(f"memory {before:.0f} MB before, {server.megabytes:.0f} MB after", flush=True)
+    statuses = asyncio.run(flood(server.address, REQUESTS, server.kill_worker))
+    assert set(statuses) == {200}, statuses
+    print(
+        f"SIGKILL of a worker with {REQUESTS} requests open: {statuses[200]} answered", flush=True
+    )
+    statuses = asyncio.run(flood(server.address, REQUESTS, server.terminate))
+    assert set(statuses) == {200}, statuses
+    print(f"SIGTERM with {REQUESTS} requests open: {statuses[200]} answered, ", end="")
+    print(f"exit code {server.wait()}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from PIL import Image
 
 from posformer import Recognizer
 from posformer.cli import main
-from posformer.errors import ImageError, PosformerError
+from posformer.errors import ImageError, ModelError, PosformerError
 from posformer.image.loading import load_image
 from posformer.models.model_folder import (
     DECODER,
@@ -259,6 +259,22 @@ def test_a_vocabulary_that_does_not_fit_the_weights(tiny_folder, image, tmp_path
     write_folder(tmp_path / "model", model.config, longer, files, {})
     done = posformer("recognize", image, "--model", tmp_path / "model")
     assert "the weights have 18 tokens, the vocabulary 19" in one_line(done)
+
+
+def test_graphs_that_do_not_fit_each_other(exported, image, tmp_path):
+    model, other = open_folder(exported("tiny")), open_folder(exported("bttr"))
+    files = {name: model.file(name) for name in model.checksums if name != VOCABULARY}
+    files[ENCODER] = other.file(ENCODER)
+    write_folder(tmp_path / "model", model.config, model.vocabulary, files, {})
+    done = posformer("recognize", image, "--model", tmp_path / "model")
+    assert "ONNX Runtime cannot" in one_line(done)
+
+
+def test_weights_that_are_not_numbers(tiny_folder, image):
+    recognizer = Recognizer.load(tiny_folder, engine="pytorch", threads=1)
+    recognizer.runtime.model.decoder.head.weight.data.fill_(float("nan"))
+    with pytest.raises(ModelError, match="damaged"):
+        recognizer.recognize(str(image), constrained=False)
 
 
 def test_a_scale_of_zero(tiny_folder, image, tmp_path):

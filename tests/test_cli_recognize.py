@@ -343,6 +343,10 @@ def test_a_partial_file_is_not_overwritten(recognize, images, tmp_path):
     done = recognize(images / "b.png", "--output", tmp_path / "out", "--resume", "--format", "json")
     assert done.returncode == 2 and "delete it to start over" in done.stderr
     assert part.read_text() == "results of hours\n"
+    part.write_text("[" * 100_000 + "\n")
+    done = recognize(images / "b.png", "--output", tmp_path / "out", "--resume", "--format", "json")
+    assert done.returncode == 2 and "delete it to start over" in done.stderr
+    part.write_text("results of hours\n")
     done = recognize(images / "b.png", "--resume")
     assert done.returncode == 2 and "needs --output" in done.stderr
 

@@ -123,6 +123,22 @@ def test_clients_take_turns(plain, tmp_path):
     assert order.index("easy") <= 1
 
 
+def test_hard_jobs_of_a_client_delay_each_other_client_once():
+    with pool(seconds=1.0, batch=4) as short:
+        hard = [short.submit(("hang",), client="hard", group="a") for _ in range(3)]
+        while not hard[0].running():
+            time.sleep(0.01)
+        easy = [short.submit(("echo", n), client=f"easy {n % 3}", group="a") for n in range(6)]
+        assert [job.result(PLENTY) for job in easy[:3]] == [0, 1, 2]
+        # Each of the three got its turn after at most one of the hard jobs was given up.
+        assert sum(job.done() for job in hard) <= 1
+        assert [job.result(PLENTY) for job in easy[3:]] == [3, 4, 5]
+        assert not hard[2].done()
+        for job in hard:
+            with pytest.raises(BudgetError):
+                job.result(PLENTY)
+
+
 def test_cancelled_jobs_are_skipped(plain, tmp_path):
     first = plain.submit(("wait", str(tmp_path / "go")))
     cancelled, last = plain.submit(("crash",)), plain.submit(("echo", 1))

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from posformer.errors import ImageError, InkError, NoInkError, PosformerError
+from posformer.errors import ImageError, InkError, ModelError, NoInkError, PosformerError
 from posformer.image.loading import ImageInput, load_reduced
 from posformer.image.preparation import Preprocessing, prepare_image
 from posformer.ink.aligned import bounds
@@ -268,6 +268,8 @@ class Recognizer:
                 yield NoInkError("no formula found") if is_empty else found
 
     def _recognition(self, hypotheses: Sequence[Hypothesis], formula: Formula) -> Recognition:
+        if not hypotheses:  # its outputs are not numbers
+            raise ModelError("the model finds nothing at all; its weights are damaged")
         readings = []
         scores = confidences(hypotheses, self.calibration)
         for hypothesis, confidence in zip(hypotheses, scores, strict=True):

@@ -59,6 +59,7 @@ def test_interrupted_write_keeps_the_old_file(tmp_path):
         ('{"name": "b", "truth": "x"}', "line 2: has no 'prediction'"),
         ('{"name": "b", "truth": 1, "prediction": "x"}', "line 2: not a prediction"),
         ("[]", "line 2: not a prediction"),
+        ("[" * 100_000, "line 2: not a prediction"),
     ],
 )
 def test_invalid_line_is_named(tmp_path, line, complaint):

@@ -216,6 +216,8 @@ BOMB = b'<!DOCTYPE svg [<!ENTITY a "1"><!ENTITY b "&a;&a;&a;">]><svg><path d="M&
         (b"<svg><path d='M1 1L2 x'/></svg>", "<path>: 'x' is not path data"),
         (b"<svg><path d='M1 1A1 1 0 2 0 1 1'/></svg>", "is not path data"),
         (b"<svg><path d='M1 1L1e999 1'/></svg>", "a coordinate is not finite or too large"),
+        (b"<svg><path d='M1 1A1e999 1 0 1 0 3 4'/></svg>", "a coordinate is not finite"),
+        (b"<svg><path d='M1e308 1C1 1e308 -1e308 2 3 4'/></svg>", "a coordinate is not finite"),
         (b"<svg><g transform='turn(3)'/></svg>", "<g>: 'turn(3)' is not a transform"),
         (b"<svg><g transform='scale()'/></svg>", "scale() has a wrong number of values"),
         (b"<svg><line x1='a'/></svg>", "<line>: x1='a' is not a number"),
@@ -239,6 +241,13 @@ def test_errors_are_one_line_that_names_the_file(content: bytes, message: str) -
         read_ink(content, "notes")
     text = str(caught.value)
     assert text.startswith("notes: ") and message in text and "\n" not in text
+
+
+@pytest.mark.parametrize("radius", ["0", "1e-320", "1e-12"])
+def test_an_arc_without_extent_is_a_line(radius: str) -> None:
+    path = f"<svg><path d='M1 1A{radius} 5 0 1 0 30 40'/></svg>"
+    (stroke,) = read_ink(path.encode(), "notes").strokes
+    assert stroke.tolist() == [[1, 1], [30, 40]]
 
 
 def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:

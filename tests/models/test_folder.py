@@ -73,6 +73,16 @@ def test_a_broken_config_has_a_clear_message(folder: Path, text: str) -> None:
         open_folder(folder)
 
 
+@pytest.mark.parametrize("model", [True, 0.5, None, [], "posformer", {"name": "a" * 5000}])
+def test_a_config_without_a_model_is_one_short_line(folder: Path, model: object) -> None:
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "model": model}))
+    with pytest.raises(ModelError, match="model") as caught:
+        open_folder(folder)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
 def test_a_path_without_a_model_has_a_clear_message(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no such model"):
         load_model(tmp_path / "nowhere")

@@ -16,9 +16,10 @@ from posformer.latex import is_valid
 from posformer.models.model_folder import open_folder
 from posformer.models.posformer import PosFormer
 from posformer.runtime import decode_images, load_runtime
-from posformer.runtime.decoding import decode_twice, length_limit
+from posformer.runtime.decoding import decode_at_all_scales, length_limit
 from posformer.runtime.engine import model_path
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
+from posformer.search import adaptive_result
 from posformer.search.decoding_options import SCALE_FACTORS
 from tiny import random_images, tiny_model
 
@@ -151,26 +152,42 @@ def test_a_limit_closes_what_is_open(noise):
                 assert is_valid(tokens)
 
 
-def test_adaptive_search_is_full_search_where_it_is_not_certain():
-    model, images = undecided_model(), random_images(0, [(40, 60 + 8 * n) for n in range(5)])
-    options, full = DecodingOptions(beam=1), DecodingOptions(beam=1, adaptive=False)
-    expected = decode_images(PyTorchRuntime(model), images, full)
-    for threshold in (0.0, -10.0, -1000.0):
-        runtime = PyTorchRuntime(model, {"thresholds": {"certain": threshold}})
-        assert decode_images(runtime, images, full) == expected
-        found = decode_images(runtime, images, options)
-        certain = [one.is_certain(threshold) for one, _ in decode_twice(runtime, images, options)]
-        for (best,), (wanted,), ended in zip(found, expected, certain, strict=True):
-            if not ended:
-                assert best.tokens == wanted.tokens
-                assert best.score == pytest.approx(wanted.score, abs=1e-4)
-            assert is_valid(runtime.vocabulary.decode(best.tokens))
+@pytest.mark.parametrize("scales", [1, 2, 3])
+def test_adaptive_search_with_a_large_margin_scores_everything_at_all_scales(scales):
+    runtime = PyTorchRuntime(undecided_model(), {"thresholds": {"margin": 3.0}})
+    images = random_images(0, [(40, 60 + 8 * number) for number in range(7)])
+    options = DecodingOptions(scales=scales)
+    every = decode_at_all_scales(runtime, images, options)
+    for (best,), scores in zip(decode_images(runtime, images, options), every, strict=True):
+        assert {table.shape for table in scores.values()} <= {(scales, 2), (1, 2)}
+        (expected,) = adaptive_result(scores, 3.0, options)
+        assert best.tokens == expected.tokens
+        assert best.score == pytest.approx(expected.score, abs=1e-4)
+        assert is_valid(runtime.vocabulary.decode(best.tokens))
+
+
+def test_adaptive_search_encodes_further_scales_of_doubtful_images_only():
+    class Recording(PyTorchRuntime):
+        encoded = 0
+
+        def encode(self, images):
+            self.encoded += len(images)
+            return super().encode(images)
+
+    images = random_images(0, [(40, 60 + 8 * number) for number in range(7)])
+    counts = []
+    for margin in (1e-9, 3.0, 1000.0):
+        runtime = Recording(undecided_model(), {"thresholds": {"margin": margin}})
+        decode_images(runtime, images, DecodingOptions())
+        counts.append(runtime.encoded)
+    assert counts == sorted(counts)
+    assert counts[0] == len(images) and counts[-1] == 2 * len(images)
 
 
 def test_adaptive_search_needs_a_threshold_one_result_and_the_constraint():
     (image,) = random_images(0, [(40, 60)])
     model = undecided_model()
-    adaptive = PyTorchRuntime(model, {"thresholds": {"certain": -1000.0}})
+    adaptive = PyTorchRuntime(model, {"thresholds": {"margin": 0.1}})
     for how in (
         {"top_k": 2},
         {"constrained": False},

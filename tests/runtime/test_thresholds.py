@@ -7,9 +7,8 @@ import pytest
 
 from posformer.errors import ConfigError
 from posformer.runtime import Thresholds
-from posformer.runtime.thresholds import choose_certain, choose_readable
-from posformer.search import FirstPass, Hypothesis
-from posformer.search.beam import FinishedHypothesis
+from posformer.runtime.thresholds import choose_margin, choose_readable
+from posformer.search import Hypothesis
 
 
 def hypothesis(probability: float, length: int = 5) -> Hypothesis:
@@ -49,34 +48,31 @@ def test_thresholds_are_stored_in_the_info_of_a_model():
             Thresholds.from_info({"thresholds": wrong})
 
 
-def passes(totals: list[float | None]) -> list[FirstPass]:
-    """First passes with these log-probabilities; None: the directions disagree."""
-    found = []
-    for total in totals:
-        one = FinishedHypothesis((3,), (total or 0.0) / 2)
-        other = FinishedHypothesis((3,) if total is not None else (4,), one.score)
-        found.append(FirstPass([[one], [other]], 1.0))
-    return found
+def test_the_threshold_of_an_earlier_search_is_ignored():
+    assert Thresholds.from_info({"thresholds": {"certain": -0.5}}) == Thresholds()
 
 
-def test_certain_results_cost_no_correct_ones():
-    first = passes([-0.1, -0.2, None, -0.3, -0.4, -0.5])
-    right = np.array([1, 1, 1, 1, 0, 1], bool)
-    everywhere = np.ones(6, bool)
-    # From the surest down to -0.3 nothing is lost; at -0.4 a result would be.
-    assert choose_certain(first, right, everywhere, everywhere) == pytest.approx(-0.3)
-    assert choose_certain(first, everywhere, everywhere, everywhere) == pytest.approx(-0.5)
-    # A gain outweighs a loss.
-    gained = np.array([0, 1, 1, 1, 1, 1], bool)
-    assert choose_certain(first, right, gained, gained) == pytest.approx(-0.5)
+def two_hypotheses(gap: float, is_better_later: bool) -> dict[tuple[int, ...], np.ndarray]:
+    """Scores at two scales: (3,) is ahead at the first one by a log-probability."""
+    later = -1.0 if is_better_later else -50.0
+    return {
+        (3,): np.array([[-0.1, -0.1], [-2.0, -2.0]]),
+        (4,): np.array([[-0.1 - gap / 2] * 2, [later] * 2]),  # two tokens with the end
+    }
 
 
-def test_no_result_is_certain_if_the_surest_is_wrong():
-    first = passes([-0.1, -0.2])
-    threshold = choose_certain(first, [False, True], [True, True], [True, True])
-    assert not any(one.is_certain(threshold) for one in first)
-    assert choose_certain(passes([None]), [True], [True], [True]) == 0.0
+def right(sequences):
+    return np.array([one == (4,) for one in sequences])
+
+
+def test_the_smallest_margin_that_loses_nothing_is_chosen():
+    scores = [two_hypotheses(gap, True) for gap in (0.25, 0.45, 2.05)]
+    assert choose_margin(scores, right, [False, False, False]) == pytest.approx(0.1)
+    assert choose_margin(scores, right, [True, False, False]) == pytest.approx(0.3)
+    # Which results are right does not matter, only how many.
+    assert choose_margin(scores, right, [False, True, True]) == pytest.approx(0.5)
 
 
 def test_adaptive_search_is_off_if_it_loses_against_full_search():
-    assert choose_certain(passes([-0.1]), [True], [False], [True]) is None
+    scores = [two_hypotheses(0.25, False), two_hypotheses(9.0, True)]
+    assert choose_margin(scores, right, [True, False]) is None

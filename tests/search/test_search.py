@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -254,7 +255,23 @@ def test_directions_share_calls_and_finished_images_leave_the_batch():
     assert batch[-1] < 6
     beams = [shape[1] for shape in decoding[1:]]
     assert beams == sorted(beams, reverse=True)
-    assert sum(shape[2] > 1 for shape in model.calls) <= 1
+    rescoring = [shape for shape in model.calls if shape[2] > 1]
+    assert all(shape[0] == 1 for shape in rescoring)  # each image on its own, without padding
+
+
+def test_only_open_beams_are_decoded():
+    model = RandomDecoder(5, 2, 5, sharpness=4)
+    options = DecodingOptions(beam=4, max_length=10).resolve()
+    searched = [FORWARD, replace(BACKWARD, greedy=True)]
+    found = beam_search(model, options, searched, 2, PAD)
+    assert max(shape[1] for shape in model.calls) == 5
+    for direction, beam in ((0, 4), (1, 1)):
+        alone = replace(options, beam=beam, finished=min(beam, options.finished))
+        direct = beam_search(model, alone, [(FORWARD, BACKWARD)[direction]], 2, PAD)
+        for image in range(2):
+            expected, got = direct[image][0], found[image][direction]
+            assert [one.tokens for one in got] == [one.tokens for one in expected]
+            assert [one.score for one in got] == pytest.approx([one.score for one in expected])
 
 
 def test_fewer_finished_hypotheses_stop_earlier():

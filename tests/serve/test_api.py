@@ -249,6 +249,20 @@ def test_invalid_requests_are_refused(client, request_, status, message):
     assert "/src/" not in answer.text
 
 
+@pytest.mark.parametrize(
+    "latex",
+    ["^" * 4000, "_" * 4000, "{" * 4000, r"\frac" * 800, r"\sqrt" * 800, "x^{" * 99 + "y" * 3600],
+    ids=["hats", "subscripts", "braces", "fractions", "roots", "deepest allowed"],
+)  # fmt: skip
+def test_short_latex_has_no_long_answer(tiny_recognizer, latex):
+    # Of nested expressions, MathML and forest grew with the square of the length, to 32 MB.
+    app = create_app(tiny_recognizer, Settings())
+    with TestClient(app, raise_server_exceptions=False) as client:
+        answer = client.post("/api/latex", json={"latex": latex})
+    assert answer.status_code in (200, 413, 422)
+    assert len(answer.content) < 2_000_000
+
+
 def test_greedy_server_refuses_several_results(tiny_recognizer):
     app = create_app(tiny_recognizer, Settings(options=DecodingOptions(greedy=True)))
     with TestClient(app) as client:

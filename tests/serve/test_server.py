@@ -95,6 +95,26 @@ def test_half_open_connections_do_not_block(tiny_recognizer, sent):
         assert answer.status_code == 200
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [b"", HALF_REQUEST, HALF_REQUEST + b'Content-Length: 99\r\n\r\n{"latex"'],
+    ids=["nothing", "half the headers", "half the body"],
+)
+def test_300_half_open_connections_do_not_block_a_server(tiny_recognizer, sent):
+    # The default numbers of connections and requests; no time limit may free a place.
+    settings = Settings(seconds=300, header_seconds=300)
+    with running(create_app(tiny_recognizer, settings)) as (address, _), ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(connect(address, sent))
+        assert httpx2.get(f"{address}api/health", timeout=60).status_code == 200
+        for _ in range(100):  # until a body has been arriving for too long
+            answer = httpx2.post(f"{address}api/latex", json={"latex": "x"}, timeout=60)
+            if answer.status_code != 503:
+                break
+            time.sleep(0.1)
+        assert answer.status_code == 200
+
+
 def test_headers_must_arrive_in_time_and_be_short(tiny_recognizer):
     with running(create_app(tiny_recognizer, Settings(header_seconds=0.3))) as (address, _):
         with connect(address, b"GET / HTTP/1.1\r\n") as slow:

@@ -149,6 +149,7 @@ def test_cache_returns_the_same_bank(corpus, tmp_path):
     ("line", "message"),
     [
         ("{", "line 2: not a symbol"),
+        ("[" * 100_000, "line 2: not a symbol"),
         ('{"token": "x", "writer": "ann"}', "line 2: not a symbol: 'strokes'"),
         (
             '{"token": "x", "writer": "ann", "strokes": [[1, 2]]}',

@@ -145,7 +145,7 @@ def read_finished(path: Path, format: str, several: bool, top_k: int) -> Finishe
         if format == "csv":
             return _finished_csv(text, csv_columns(top_k))
         return _finished_text(text, top_k) if several else Finished()
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise PosformerError(
             f"{part}: not the results of an interrupted run with these options; delete it to "
             "start over"

@@ -21,7 +21,7 @@ ConstrainedOption = Annotated[
     bool, Option(help="Decode only LaTeX that parses (never for imported checkpoints).")
 ]
 AdaptiveOption = Annotated[
-    bool, Option(help="Search further only where greedy search leaves a doubt.")
+    bool, Option(help="Use further scales only where hypotheses are close.")
 ]
 ModelOption = Annotated[
     Path | None, Option(help="Model folder or checkpoint (default: the bundled model).")

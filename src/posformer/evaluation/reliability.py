@@ -12,9 +12,9 @@ from posformer.evaluation.predict import EvaluationSet, decode_each, decode_set
 from posformer.evaluation.score_table import format_markdown
 from posformer.runtime import Calibration, Runtime, Thresholds, confidences, fit_calibration
 from posformer.runtime.calibration import Reliability, cross_validate, measure_reliability
-from posformer.runtime.decoding import decode_twice
-from posformer.runtime.thresholds import choose_certain, choose_readable
-from posformer.search import DecodingOptions, FirstPass, Hypothesis
+from posformer.runtime.decoding import decode_at_all_scales
+from posformer.runtime.thresholds import choose_margin, choose_readable
+from posformer.search import DecodingOptions, Hypothesis, Scores, adaptive_result
 
 _THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
 _MIN_COUNT = 5  # a bin with fewer predictions is not plotted
@@ -54,30 +54,29 @@ def read_best(
         these thresholds if options and model permit it, and the thresholds.
     """
 
-    def is_correct(hypotheses: Sequence[Hypothesis]) -> NDArray[np.bool_]:
-        found = (tuple(runtime.vocabulary.decode(one.tokens)) for one in hypotheses)
+    def is_correct(sequences: Sequence[tuple[int, ...]]) -> NDArray[np.bool_]:
+        found = (tuple(runtime.vocabulary.decode(one)) for one in sequences)
         return np.array([a == b for a, b in zip(found, examples.captions, strict=True)])
 
     full = replace(options, adaptive=False)
     best = [found[0] for (found,) in decode_set(runtime, examples, full)]
-    certain = None
+    margin = None
     if options.resolve(runtime.config.decoder.directions).adaptive:
 
-        def decode(indices: Sequence[int]) -> list[tuple[FirstPass, Hypothesis]]:
+        def decode(indices: Sequence[int]) -> list[Scores]:
             images = [examples.image(index) for index in indices]
-            return decode_twice(runtime, images, options)
+            return decode_at_all_scales(runtime, images, options)
 
-        passes = list(decode_each(examples, decode))
-        first, second = [one for one, _ in passes], [one for _, one in passes]
-        ended = [one.hypothesis for one in first]
-        certain = choose_certain(first, *map(is_correct, (ended, second, best)))
-        if certain is not None:
-            best = [a.hypothesis if a.is_certain(certain) else b for a, b in passes]
+        scores = list(decode_each(examples, decode))
+        margin = choose_margin(scores, is_correct, is_correct([one.tokens for one in best]))
+        if margin is not None:
+            best = [adaptive_result(one, margin, options)[0] for one in scores]
     lengths = np.array([max(len(caption), 1) for caption in examples.captions])
     found = [runtime.vocabulary.decode(one.tokens) for one in best]
     error_rates = edit_distances(examples.captions, found) / lengths
-    thresholds = Thresholds(choose_readable(best, error_rates), certain, data)
-    return list(zip(best, is_correct(best).tolist(), strict=True)), thresholds
+    thresholds = Thresholds(choose_readable(best, error_rates), margin, data)
+    correct = is_correct([one.tokens for one in best]).tolist()
+    return list(zip(best, correct, strict=True)), thresholds
 
 
 def try_calibration(predictions: list[tuple[Hypothesis, bool]], data: str) -> CalibrationTrial:
@@ -96,14 +95,14 @@ def try_calibration(predictions: list[tuple[Hypothesis, bool]], data: str) -> Ca
 
 def describe_thresholds(thresholds: Thresholds) -> str:
     """Return the thresholds as text, a line each."""
-    readable, certain = thresholds.readable, thresholds.certain
+    readable, margin = thresholds.readable, thresholds.margin
     return "\n".join(
         (
             "not readable below a mean token probability of "
             + ("–" if readable is None else f"{readable:.2f}"),
             "adaptive search is off: it loses results"
-            if certain is None
-            else f"certain from a probability of {np.exp(certain):.2f}",
+            if margin is None
+            else f"certain where no other hypothesis is within a factor of {np.exp(margin):.2f}",
         )
     )
 

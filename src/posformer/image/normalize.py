@@ -170,7 +170,7 @@ def _levels(contrast: np.ndarray) -> tuple[float, float] | None:
     low, paper = np.partition(some, [sixth, half])[[sixth, half]].tolist()
     # Where lines and ink fill half of the image, that difference is none of noise; neighbors tell.
     rows = contrast[:: 1 + len(contrast) // 20]
-    rough = float(np.median(np.abs(rows[:, 1:] - rows[:, :-1]))) if rows.shape[1] > 1 else 0.0
+    rough = _median(np.abs(rows[:, 1:] - rows[:, :-1])) if rows.shape[1] > 1 else 0.0
     noise = max(min(paper - low, 3 * rough), 0.004)
     standing_out = sample[sample > paper + max(4 * noise, SMALLEST_CONTRAST)]
     if len(standing_out) < 5:
@@ -180,6 +180,12 @@ def _levels(contrast: np.ndarray) -> tuple[float, float] | None:
     full = float(np.vdot(squares, standing_out) / squares.sum())
     floor = paper + min(2 * noise, 0.3 * (full - paper))
     return floor, full
+
+
+def _median(values: np.ndarray) -> float:
+    """Return what `np.median` does, without the import of `numpy.ma` at its first call."""
+    middle = [(values.size - 1) // 2, values.size // 2]
+    return float(np.mean(np.partition(values, middle, axis=None)[middle]))
 
 
 def find_formula(image: np.ndarray) -> Formula:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from posformer.errors import InkError
+from posformer.ink.ink_files import MAX_COORDINATE
 
 _PIECE = re.compile(r"([MmLlHhVvCcSsQqTtAaZz])|([^MmLlHhVvCcSsQqTtAaZz]+)")
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -18,6 +19,7 @@ _ARC = re.compile(
 _COUNTS = {"M": 2, "L": 2, "H": 1, "V": 1, "C": 6, "S": 4, "Q": 4, "T": 2, "A": 7, "Z": 0}
 _CURVE_STEPS = np.linspace(0, 1, 9)[1:, None]  # handwriting has many short curves
 _ARC_STEP = np.pi / 16
+_SMALLEST_RADIUS = 1e-9  # an ellipse with a smaller one is a line
 
 
 def parse_path(text: str, where: str) -> list[np.ndarray]:
@@ -67,6 +69,8 @@ def _numbers(text: str, command: str, where: str) -> list[float]:
     while match := pattern.match(text, at):
         values += map(float, match.groups())
         at = match.end()
+    if any(abs(value) > MAX_COORDINATE for value in values):
+        raise InkError(f"{where}: a coordinate is not finite or too large")
     if text[at:].strip(" \t\r\n,"):
         raise InkError(f"{where}: {text[at:].strip()[:20]!r} is not path data")
     return values
@@ -149,7 +153,7 @@ def _arc(start: np.ndarray, values: np.ndarray) -> np.ndarray:
         *values[3:5],
         values[5:],
     )
-    if not radii.all() or (start == end).all():
+    if (radii < _SMALLEST_RADIUS).any() or (start == end).all():
         return end[None]
     axes = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
     # In coordinates where the ellipse is the unit circle.

@@ -304,11 +304,13 @@ def _with_decoder(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with the decoder config of the model, and short forms expanded."""
     from posformer.models.registry import MODELS  # imports this module
 
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"model: {str(values)[:80]!r} is not a set of settings")
     result = current_settings(values, "model.")
     name = str(result.get("name", "posformer"))
     if name not in MODELS and ":" not in name:
         raise ConfigError(
-            f"model.name: unknown model {name!r}; available: {', '.join(MODELS)}, and "
+            f"model.name: unknown model {name[:80]!r}; available: {', '.join(MODELS)}, and "
             "'package.module:Class' for your own"
         )
     kind = MODELS[name][1] if name in MODELS else OwnDecoderConfig

@@ -1,9 +1,7 @@
 """Decodes images of any size with one model: resized, batched by size, searched together."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +11,14 @@ from posformer.models.model_config import STRIDE, ImageConfig, LineDecoderConfig
 from posformer.runtime.caption_search import search_captions
 from posformer.runtime.engine import Runtime
 from posformer.runtime.grammar_constraint import grammar_constraint
-from posformer.runtime.thresholds import Thresholds
+from posformer.runtime.thresholds import MARGINS, Thresholds
 from posformer.search import (
     Constraint,
     DecodingOptions,
-    FirstPass,
+    Doubt,
     Hypothesis,
-    StepModel,
+    Scores,
+    best_of,
     first_pass,
     second_pass,
 )
@@ -45,9 +44,10 @@ def decode_images(
     """
     options = options.resolve(runtime.config.decoder.directions)
     vocabulary, constraint = runtime.vocabulary, _constraint(runtime, options)
-    threshold = Thresholds.from_info(runtime.info).certain
-    if options.adaptive and constraint and threshold is not None:
-        return [best for _, best in _adaptively(runtime, images, options, threshold)]
+    margin = Thresholds.from_info(runtime.info).margin
+    if options.adaptive and constraint and margin is not None:
+        scores = _adaptively(runtime, images, options, margin)
+        return [best_of(scores[index], options) for index in range(len(images))]
     scaled = [_at_scales(image, runtime.config.image, options.scales) for image in images]
     options = replace(options, constrained=constraint is not None)
     found: list[list[Hypothesis]] = [[] for _ in images]
@@ -61,76 +61,70 @@ def decode_images(
     return found
 
 
-def decode_twice(
+def decode_at_all_scales(
     runtime: Runtime, images: Sequence[NDArray[np.uint8]], options: DecodingOptions
-) -> list[tuple[FirstPass, Hypothesis]]:
-    """Return both passes of adaptive search for each image, even if the first is certain.
+) -> list[Scores]:
+    """Return the scores at all scales of the hypotheses of the first pass of adaptive search.
 
-    For the choice of a threshold; arguments as for `decode_images`.
+    For the choice of its margin; arguments as for `decode_images`.
     """
     options = options.resolve(runtime.config.decoder.directions)
-    found = _adaptively(runtime, images, options, threshold=math.inf)
-    return [(first, best) for first, (best, *_) in found]
+    found = _adaptively(runtime, images, options, max(MARGINS), every=True)
+    return [found[index] for index in range(len(images))]
 
 
 def _adaptively(
     runtime: Runtime,
     images: Sequence[NDArray[np.uint8]],
     options: DecodingOptions,
-    threshold: float,
-) -> list[tuple[FirstPass, list[Hypothesis]]]:
-    """Search all images at one scale, and those whose result is not certain at all scales.
+    margin: float,
+    every: bool = False,
+) -> dict[int, Scores]:
+    """Search all images at one scale, and score what is doubtful at all scales.
 
     Returns:
-        The first pass and the hypotheses of each image.
+        The scores of the best hypotheses of each image, by its index.
     """
-    found: dict[int, tuple[FirstPass, list[Hypothesis]]] = {}
-    for indices, first, limits, model in _first_passes(runtime, images, options):
-        doubtful = [place for place, one in enumerate(first) if not one.is_certain(threshold)]
-        hypotheses = {
-            place: [one.hypothesis] for place, one in enumerate(first) if place not in doubtful
-        }
-        if doubtful:
-            scaled = [
-                _at_scales(images[indices[place]], runtime.config.image, options.scales)
-                for place in doubtful
-            ]
-            further = [runtime.encode(list(one)) for one in list(zip(*scaled, strict=True))[1:]]
-            searched = second_pass(
-                [model, *further],
-                [first[place] for place in doubtful],
-                doubtful,
-                options,
-                runtime.vocabulary.sos,
-                runtime.vocabulary.eos,
-                constraint=_constraint(runtime, options),
-                limits=[limits[place] for place in doubtful],
+    found: dict[int, Scores] = {}
+    sos, eos = runtime.vocabulary.sos, runtime.vocabulary.eos
+    config = runtime.config.image
+    for indices, passes in _first_passes(runtime, images, options, margin):
+        doubts = []
+        for index, one in zip(indices, passes, strict=True):
+            certain = one.first.is_certain(margin)
+            if certain or options.scales == 1:
+                left = one.first.near(margin)
+                found[index] = {tokens: one.first.scores[tokens] for tokens in left}
+            else:
+                doubts.append((index, one))
+        if doubts:
+            scaled = [_at_scales(images[index], config, options.scales)[1:] for index, _ in doubts]
+            others = [runtime.encode(list(one)) for one in zip(*scaled, strict=True)]
+            scores = second_pass(
+                [one for _, one in doubts], others, options, margin, sos, eos, every
             )
-            hypotheses |= zip(doubtful, searched, strict=True)
-        for place, index in enumerate(indices):
-            found[index] = first[place], hypotheses[place]
-    return [found[index] for index in range(len(images))]
+            found |= zip((index for index, _ in doubts), scores, strict=True)
+    return found
 
 
 def _first_passes(
-    runtime: Runtime, images: Sequence[NDArray[np.uint8]], options: DecodingOptions
-) -> Iterator[tuple[list[int], list[FirstPass], list[int], StepModel[Any]]]:
-    """Yield batches: indices of the images, their first passes, length limits, and the model."""
+    runtime: Runtime,
+    images: Sequence[NDArray[np.uint8]],
+    options: DecodingOptions,
+    margin: float,
+) -> Iterator[tuple[list[int], list[Doubt]]]:
+    """Yield batches: indices of the images, and their first passes as if all were doubtful."""
+    sos, eos = runtime.vocabulary.sos, runtime.vocabulary.eos
     sized = [_at_scales(image, runtime.config.image, 1)[0] for image in images]
-    for indices in _batches(sized, replace(options, beam=1, scales=1)):
+    for indices in _batches(sized, replace(options, scales=1, directions="forward")):
         batch = [sized[index] for index in indices]
         limits = [length_limit(image) for image in batch]
         model = runtime.encode(batch)
+        constraint = _constraint(runtime, options)
         first = first_pass(
-            model,
-            options,
-            runtime.vocabulary.sos,
-            runtime.vocabulary.eos,
-            len(batch),
-            constraint=_constraint(runtime, options),
-            limits=limits,
+            model, options, margin, sos, eos, len(batch), constraint=constraint, limits=limits
         )
-        yield indices, first, limits, model
+        yield indices, [Doubt(one, model, place) for place, one in enumerate(first)]
 
 
 def _constraint(runtime: Runtime, options: DecodingOptions) -> Constraint | None:

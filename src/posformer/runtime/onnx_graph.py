@@ -1,9 +1,11 @@
 """ONNX graphs with the tensor names of model format 2, also for files of format 1."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
+from posformer.errors import ModelError
 from posformer.models.model_config import STRIDE
 from posformer.runtime.ort import ort
 
@@ -40,11 +42,13 @@ class Graph:
         """Return some outputs, in this order."""
         given = {self._names[name]: value for name, value in inputs.items() if name in self._names}
         names = [self._names[name] for name in outputs]
-        return self._session.run_with_ort_values(names, given)
+        with _running():
+            return self._session.run_with_ort_values(names, given)
 
     def encode(self, image: np.ndarray) -> Arrays:
         """Return all outputs of an encoder for one image, float32 (1, 1, height, width)."""
-        values = self._session.run(None, {self._names["images"]: image})
+        with _running():
+            values = self._session.run(None, {self._names["images"]: image})
         arrays = dict(zip(self._given, values, strict=True))
         height, width = (-(-side // STRIDE) for side in image.shape[2:])
         sizes = {"past": 0, "cells": height * width, "height": height, "width": width}
@@ -67,6 +71,16 @@ class Graph:
             return origin.reshape(-1)
         beams = next(iter(cache.values())).shape()[1]
         return np.stack(np.divmod(origin, beams))
+
+
+@contextmanager
+def _running() -> Iterator[None]:
+    """Report what ONNX Runtime raises if a graph does not do what the config says."""
+    try:
+        yield
+    except Exception as error:  # its classes have no common base of their own
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"ONNX Runtime cannot run the model ({reason})") from error
 
 
 def open_graphs(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from posformer.errors import ConfigError
 from posformer.models.model_config import from_dict
 from posformer.runtime.calibration import confidences
-from posformer.search import FirstPass, Hypothesis
+from posformer.search import Hypothesis, Scores, near
 
 _USABLE_ERROR_RATE = 0.5  # a result with more wrong tokens than right ones is of no use
 _MAX_REJECTED_SHARE = 1 / 400  # of the usable results
+MARGINS = tuple(number / 10 for number in range(1, 31))  # that are tried
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,9 @@ class Thresholds:
     # Results with a lower mean token probability are not readable. The probability that all tokens
     # are correct would not do: it is small for any long expression, even if nearly all are.
     readable: float | None = None
-    # Adaptive search ends after the first pass if both directions agree and the log-probability of
-    # their result is at least this. None: every image is searched with all options.
-    certain: float | None = None
+    # Adaptive search looks at further scales only for hypotheses that are behind the best one by a
+    # smaller log-probability. None: every image is searched with all options.
+    margin: float | None = None
     data: str = ""  # description of the validation data
 
     def is_readable(self, hypothesis: Hypothesis) -> bool:
@@ -48,7 +49,8 @@ class Thresholds:
         stored = info.get("thresholds", {})
         if not isinstance(stored, dict):
             raise ConfigError(f"thresholds: {stored!r} is not a set of numbers")
-        return from_dict(cls, stored)
+        # `certain` was the threshold of an earlier adaptive search.
+        return from_dict(cls, {name: stored[name] for name in stored if name != "certain"})
 
 
 def choose_readable(
@@ -70,34 +72,30 @@ def choose_readable(
     return float(np.quantile(probabilities, _MAX_REJECTED_SHARE, method="lower"))
 
 
-def choose_certain(
-    first: Sequence[FirstPass],
-    first_correct: Sequence[bool] | NDArray[np.bool_],
-    second_correct: Sequence[bool] | NDArray[np.bool_],
+def choose_margin(
+    scores: Sequence[Scores],
+    is_correct: Callable[[Sequence[tuple[int, ...]]], NDArray[np.bool_]],
     full_correct: Sequence[bool] | NDArray[np.bool_],
+    length_power: float = 1.0,
 ) -> float | None:
-    """Return the threshold of adaptive search.
-
-    From the surest result down, the first pass may end the search as long as this costs no correct
-    results on balance, compared with the second pass for all images.
+    """Return the smallest margin with which adaptive search gets as many right as full search.
 
     Args:
-        first: The first pass of each image.
-        first_correct: Whether its result is correct.
-        second_correct: Whether the result of the second pass is correct, whatever the first found.
+        scores: Of each image, the hypotheses of the first pass with their scores at all scales.
+        is_correct: Tells which of one sequence per image are correct, bool (images,).
         full_correct: Whether the result of full search is correct.
+        length_power: See `DecodingOptions.length_power`.
 
     Returns:
-        The threshold; None if the second pass gets fewer images right than full search.
+        The margin; None if full search gets more right, whatever the margin is.
     """
-    before, after = np.asarray(first_correct, int), np.asarray(second_correct, int)
-    if after.sum() < np.sum(full_correct):
-        return None
-    totals = np.array([one.total if one.agreed else -np.inf for one in first])
-    order = np.argsort(-totals, kind="stable")
-    order = order[np.isfinite(totals[order])]
-    # By how many the number of correct results grows if the first images of this order end early.
-    gained = np.cumsum(before[order] - after[order])
-    harmless = int(np.argmax([*(gained < 0), True]))
-    # If even the surest result must not end the search, none does: log-probabilities are below 0.
-    return float(totals[order[harmless - 1]]) if harmless else 0.0
+    for margin in MARGINS:
+        results = [_result(one, margin, length_power) for one in scores]
+        if is_correct(results).sum() >= np.sum(full_correct):
+            return margin
+    return None
+
+
+def _result(scores: Scores, margin: float, length_power: float) -> tuple[int, ...]:
+    """Return what adaptive search finds with a margin."""
+    return max(near(scores, margin, length_power), key=lambda one: scores[one].mean(), default=())

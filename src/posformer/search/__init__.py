@@ -1,7 +1,15 @@
 """Greedy, beam and bidirectional search over a small step interface; NumPy only."""
 
-from posformer.search.adaptive import FirstPass, first_pass, second_pass
-from posformer.search.bidirectional import search
+from posformer.search.adaptive import (
+    Doubt,
+    FirstPass,
+    adaptive_result,
+    best_of,
+    first_pass,
+    near,
+    second_pass,
+)
+from posformer.search.bidirectional import Scores, search
 from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
 from posformer.search.greedy import greedy_search
@@ -11,13 +19,18 @@ from posformer.search.step_model import StepModel
 __all__ = [
     "Constraint",
     "DecodingOptions",
+    "Doubt",
     "FirstPass",
     "Hypothesis",
     "LineTokens",
+    "Scores",
     "StepModel",
+    "adaptive_result",
+    "best_of",
     "first_pass",
     "greedy_search",
     "line_search",
+    "near",
     "search",
     "second_pass",
 ]

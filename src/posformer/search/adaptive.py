@@ -1,52 +1,59 @@
-"""Adaptive search: greedy first, and wider only where that leaves a doubt."""
+"""Adaptive search: one scale first, and the others only where that leaves a doubt.
+
+The first pass searches at one scale: from left to right with beams, from right to left greedily, as
+beams in both directions find hardly more. Its hypotheses are scored in both directions. Where the
+best one is ahead of all others by a margin, it is the result. Elsewhere the hypotheses within the
+margin, and only these, are scored at the other scales, too.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from posformer.search.beam import FinishedHypothesis, beam_search
-from posformer.search.bidirectional import both_directions, merge, rank, rescore
+import numpy as np
+
+from posformer.search.beam import beam_search
+from posformer.search.bidirectional import Scores, both_directions, merge, rank, rescore
 from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
 from posformer.search.step_model import State, StepModel
 
-_Found = list[list[FinishedHypothesis]]  # of one image, by direction
+Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class FirstPass:
-    """The result of greedy search in both directions for one image."""
+    """The hypotheses of one image after the first pass."""
 
-    found: _Found
+    scores: Scores  # of those that may be within the margin; complete, float64 (1, 2) each
     length_power: float
 
-    @property
-    def agreed(self) -> bool:
-        """Whether both directions found the same sequence."""
-        forward, backward = self.found
-        return bool(forward and backward) and forward[0].tokens == backward[0].tokens
+    def near(self, margin: float) -> list[Tokens]:
+        """Return the hypotheses that are behind the best one by less than the margin.
 
-    @property
-    def total(self) -> float:
-        """Log-probability of the sequence that both directions found, averaged over them."""
-        best = self.hypothesis
-        return float(best.score / 2 * (len(best.tokens) + 1) ** self.length_power)
+        The difference is one of log-probabilities, at the length of the best hypothesis.
+        """
+        return near(self.scores, margin, self.length_power)
 
-    @property
-    def hypothesis(self) -> Hypothesis:
-        """The sequence that both directions found, with its scores."""
-        forward, backward = (found[0] for found in self.found)
-        score = forward.score + backward.score
-        return Hypothesis(forward.tokens, score, forward.score, backward.score)
+    def is_certain(self, margin: float) -> bool:
+        """Return whether the best hypothesis is ahead of all others by the margin."""
+        return len(self.near(margin)) < 2
 
-    def is_certain(self, threshold: float) -> bool:
-        """Return whether both directions agree, with at least this log-probability."""
-        return self.agreed and self.total >= threshold
+
+def near(scores: Scores, margin: float, length_power: float) -> list[Tokens]:
+    """Return the hypotheses that are near the best one at the first scale; see `FirstPass`."""
+    means = {tokens: float(table[0].mean()) for tokens, table in scores.items()}
+    if not means:
+        return []
+    best = max(means, key=means.__getitem__)
+    reach = margin / (len(best) + 1) ** length_power
+    return [one for one in means if one == best or means[best] - means[one] < reach]
 
 
 def first_pass(
     model: StepModel[State],
     options: DecodingOptions,
+    margin: float,
     sos: int,
     eos: int,
     batch: int,
@@ -54,58 +61,88 @@ def first_pass(
     constraint: Constraint | None = None,
     limits: Sequence[int] | None = None,
 ) -> list[FirstPass]:
-    """Search every image greedily in both directions; arguments as for `search`."""
-    greedy = _greedy(options)
+    """Search every image at one scale.
+
+    Args:
+        model: The decoder, with its images encoded.
+        options: Resolved options.
+        margin: Hypotheses that are surely further behind the best one are left out.
+        sos: Start token.
+        eos: End token.
+        batch: Number of images in the model.
+        pad: Padding token, which is never chosen.
+        constraint: The language of the hypotheses; any tokens if None.
+        limits: Maximum number of tokens of each image; `max_length` for all if None.
+    """
     directions = both_directions(sos, eos)
-    found = beam_search(model, greedy, directions, batch, pad, constraint, limits)
-    return [FirstPass(one, options.length_power) for one in found]
+    searched = directions[0], replace(directions[1], greedy=True)
+    found = beam_search(model, options, searched, batch, pad, constraint, limits)
+    expressions = [merge([one]) for one in found]
+
+    def place(expression: int, scale: int) -> tuple[StepModel[State], int]:
+        return model, expression
+
+    scored = rescore(expressions, place, directions, _any, options, margin)
+    return [FirstPass(scores, options.length_power) for scores in scored]
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """An image whose first pass is not certain."""
+
+    first: FirstPass
+    model: StepModel[Any]  # of the first pass
+    image: int  # index in this model
 
 
 def second_pass(
-    models: Sequence[StepModel[Any]],
-    first: Sequence[FirstPass],
-    images: Sequence[int],
+    doubts: Sequence[Doubt],
+    others: Sequence[StepModel[Any]],
     options: DecodingOptions,
+    margin: float,
     sos: int,
     eos: int,
-    pad: int = 0,
-    constraint: Constraint | None = None,
-    limits: Sequence[int] | None = None,
-) -> list[list[Hypothesis]]:
-    """Search the other scales of doubtful images, and score all hypotheses at all scales.
+    every: bool = False,
+) -> list[Scores]:
+    """Score the hypotheses of doubtful images at all scales.
 
     Args:
-        models: The decoder at each scale. The first one is that of the first pass, with all its
-            images; the others have the doubtful ones only.
-        first: The first pass of the doubtful images.
-        images: Index of each of them in the first model.
+        doubts: The images.
+        others: The decoder at each further scale, with these images.
         options: Resolved options.
+        margin: Only hypotheses within the margin are scored.
         sos: Start token.
         eos: End token.
-        pad: Padding token, which is never chosen.
-        constraint: The language of the hypotheses; any tokens if None.
-        limits: Maximum number of tokens of each doubtful image; `max_length` for all if None.
+        every: Score all of these, not only those that may be the best.
 
     Returns:
-        For every doubtful image the best hypothesis.
+        For every image the hypotheses that may be the best, float64 (scales, 2 directions) each.
     """
-    greedy, directions = _greedy(options), both_directions(sos, eos)
-    others = [
-        beam_search(model, greedy, directions, len(first), pad, constraint, limits)
-        for model in models[1:]
-    ]
-    by_scale = [[one.found for one in first], *others]
-    expressions = [merge(found) for found in zip(*by_scale, strict=True)]
+    expressions: list[Scores] = []
+    for doubt in doubts:
+        unknown = np.full((len(others), 2), np.nan)
+        known = doubt.first.scores
+        expressions.append(
+            {one: np.concatenate([known[one], unknown]) for one in doubt.first.near(margin)}
+        )
 
     def place(expression: int, scale: int) -> tuple[StepModel[Any], int]:
-        return models[scale], expression if scale else images[expression]
+        return others[scale - 1], expression
 
-    def is_valid(tokens: tuple[int, ...]) -> bool:
-        return True
-
-    rescored = rescore(expressions, place, directions, is_valid, options)
-    return [rank(scores, is_valid, options) for scores in rescored]
+    more = np.inf if every else 0.0
+    return rescore(expressions, place, both_directions(sos, eos), _any, options, more)
 
 
-def _greedy(options: DecodingOptions) -> DecodingOptions:
-    return replace(options, beam=1, finished=1)
+def best_of(scores: Scores, options: DecodingOptions) -> list[Hypothesis]:
+    """Return the best of some hypotheses by their mean over all scales; none if there are none."""
+    return rank(scores, _any, options)
+
+
+def adaptive_result(scores: Scores, margin: float, options: DecodingOptions) -> list[Hypothesis]:
+    """Return what adaptive search finds with a margin, if the scores at all scales are known."""
+    left = near(scores, margin, options.length_power)
+    return best_of({one: scores[one][: None if len(left) > 1 else 1] for one in left}, options)
+
+
+def _any(tokens: Tokens) -> bool:
+    return True

@@ -5,7 +5,7 @@ All searches advance together, with one decoder call per step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ class Direction:
     start: int  # token before the first
     end: int  # token after the last
     reverse: bool  # whether tokens are decoded in the reverse of reading order
+    greedy: bool = False  # whether it is searched with a single beam, whatever the options say
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,18 @@ class _Candidates:
 
 
 class _Finished:
-    """The best finished hypotheses of every image and direction, at most `size` of each."""
+    """The best finished hypotheses of every image and direction.
 
-    def __init__(self, batch: int, directions: int, size: int) -> None:
-        self.size = size
-        self.worst = np.full((batch, directions), -np.inf)  # -inf until there are `size`
+    Args:
+        batch: Number of images.
+        sizes: Maximum number of hypotheses of each direction.
+    """
+
+    def __init__(self, batch: int, sizes: Sequence[int]) -> None:
+        self._sizes = sizes
+        self.worst = np.full((batch, len(sizes)), -np.inf)  # -inf until there are as many
         self.hypotheses: list[list[list[FinishedHypothesis]]] = [
-            [[] for _ in range(directions)] for _ in range(batch)
+            [[] for _ in sizes] for _ in range(batch)
         ]
 
     def add(self, image: int, direction: int, hypothesis: FinishedHypothesis) -> None:
@@ -74,8 +80,8 @@ class _Finished:
         best = self.hypotheses[image][direction]
         best.append(hypothesis)
         best.sort(key=lambda item: -item.score)
-        del best[self.size :]
-        if len(best) == self.size:
+        del best[self._sizes[direction] :]
+        if len(best) == self._sizes[direction]:
             self.worst[image, direction] = best[-1].score
 
 
@@ -104,7 +110,9 @@ def beam_search(
     """
     starts = np.array([direction.start for direction in directions])
     ends = np.array([direction.end for direction in directions])
-    finished = _Finished(batch, len(directions), options.finished or options.beam)
+    widths = np.array([1 if direction.greedy else options.beam for direction in directions])
+    sizes = options.finished or options.beam
+    finished = _Finished(batch, [1 if one.greedy else sizes for one in directions])
     frontier = _Frontier(
         images=np.arange(batch),
         directions=np.tile(np.arange(len(directions)), (batch, 1)),
@@ -114,20 +122,66 @@ def beam_search(
     )
     longest = np.minimum(options.max_length, limits or [options.max_length] * batch)
     state = model.start()
+    slots = np.broadcast_to(np.arange(len(directions)), (batch, len(directions)))
     for length in range(options.max_length + 1):
-        last = frontier.tokens[..., -1].reshape(len(frontier.images), -1, 1)
-        output, state = model.step(last, state)
-        totals = _extend(frontier, output, starts, pad)
+        last = frontier.tokens[..., -1].reshape(len(frontier.images), -1)
+        inputs = np.take_along_axis(last, slots, axis=1)[..., None]
+        output, state = model.step(inputs, state)
+        totals = _extend(frontier, _unpacked(output, slots, last.shape[1]), starts, pad)
         remaining = longest[frontier.images] - length
         _exclude(totals, frontier, remaining, ends, constraint)
         candidates = _best_candidates(totals, 2 * options.beam, ends[frontier.directions])
+        candidates = _narrowed(candidates, widths[frontier.directions])
         _collect_finished(finished, frontier, candidates, directions, options)
-        frontier, images, beams = _advance(frontier, candidates, finished, options, constraint)
+        frontier, images, parents = _advance(
+            frontier, candidates, finished, widths, options, constraint
+        )
         if len(images) == 0:
             break
-        if not _is_identity(beams, last.shape):
+        places = np.zeros(last.shape, np.int64)  # of the beams in the state of the model
+        np.put_along_axis(places, slots, np.arange(slots.shape[1])[None], axis=1)
+        slots = _open_slots(frontier.totals)
+        chosen = np.take_along_axis(parents, slots, axis=1)
+        beams = places[images[:, None], chosen]
+        if not _is_identity(beams, inputs.shape):
             state = model.select(state, images, beams)
     return finished.hypotheses
+
+
+def _open_slots(totals: _Floats) -> _Integers:
+    """Return the indices of the open beams, which are all that the model need decode.
+
+    Args:
+        totals: float64 (batch, directions, beams), -inf: no beam.
+
+    Returns:
+        int64 (batch, most open beams of an image), indices into directions · beams. Images with
+        fewer open beams have others, too.
+    """
+    is_open = (totals > -np.inf).reshape(len(totals), -1)
+    order = np.argsort(~is_open, axis=1, kind="stable")
+    return np.asarray(order[:, : max(1, is_open.sum(axis=1).max())])
+
+
+def _unpacked(output: NDArray[np.float32], slots: _Integers, count: int) -> NDArray[np.float32]:
+    """Return the output of the model for all beams, (batch, count, vocab_size)."""
+    if slots.shape[1] == count and bool((slots == np.arange(count)).all()):
+        return output[:, :, 0]
+    full = np.zeros((len(output), count, output.shape[-1]), np.float32)
+    np.put_along_axis(full, slots[..., None], output[:, :, 0], axis=1)
+    return full
+
+
+def _narrowed(candidates: _Candidates, widths: _Integers) -> _Candidates:
+    """Leave directions with fewer beams fewer candidates: twice as many as beams.
+
+    Args:
+        candidates: The candidates of each search.
+        widths: int64 (batch, directions), beams of each search.
+    """
+    ranks = np.arange(candidates.totals.shape[-1])
+    totals = np.where(ranks < 2 * widths[..., None], candidates.totals, -np.inf)
+    return replace(candidates, totals=totals)
 
 
 def _extend(
@@ -224,6 +278,8 @@ def _collect_finished(
     scores = totals / (length + 1) ** options.length_power
     worst = finished.worst[frontier.images[:, None], frontier.directions]
     stored = candidates.ended[..., : options.beam] & (scores > worst[..., None])
+    is_greedy = np.array([direction.greedy for direction in directions])
+    stored[..., 1:] &= ~is_greedy[frontier.directions][..., None]
     for image, search, rank in zip(*np.nonzero(stored), strict=True):
         direction = frontier.directions[image, search]
         parent = candidates.parents[image, search, rank]
@@ -238,14 +294,15 @@ def _advance(
     frontier: _Frontier,
     candidates: _Candidates,
     finished: _Finished,
+    widths: _Integers,
     options: DecodingOptions,
     constraint: Constraint | None,
 ) -> tuple[_Frontier, _Integers, _Integers]:
     """Make the open candidates the new beams, and drop the searches and images that are done.
 
     Returns:
-        The new frontier, and the part of the decoder state that it needs: images int64
-        (new batch,) and beams int64 (new batch, directions * beams).
+        The new frontier, and where it comes from: images int64 (new batch,), and the beams that
+        its beams continue, int64 (new batch, directions · beams).
     """
     totals = np.where(candidates.ended, -np.inf, candidates.totals)
     length = frontier.tokens.shape[-1]
@@ -265,6 +322,8 @@ def _advance(
     earlier = frontier.tokens[image, search, parents]
     added = candidates.tokens[image, search, order]
     totals = totals[image, search, order]
+    ranks = np.arange(totals.shape[-1])
+    totals[ranks >= widths[frontier.directions[images[:, None], searches]][..., None]] = -np.inf
     states = None
     if constraint is not None and frontier.states is not None:
         states = _next_states(constraint, frontier.states[image, search, parents], added, totals)

@@ -98,12 +98,13 @@ def rescore(
     directions: tuple[Direction, Direction],
     is_valid: Check,
     options: DecodingOptions,
+    margin: float = 0.0,
 ) -> list[Scores]:
     """Fill in unknown scores until it is certain which sequences are the best.
 
     An unknown score is at most zero, so a sequence whose known scores sum to less than the sum of
     all scores of `top_k` others need not be scored further. All unknown scores of the most
-    promising sequences and one of each other are computed in a decoder call per model, again and
+    promising sequences and one of each other are computed in a decoder call per image, again and
     again until none is left.
 
     Args:
@@ -112,12 +113,14 @@ def rescore(
         directions: Left to right and right to left.
         is_valid: Tells whether a sequence is valid.
         options: Resolved options.
+        margin: Log-probability by which a sequence may be behind the best ones and still counts
+            as one of them.
 
     Returns:
         For each expression the sequences that may be among the best; their scores are all known.
     """
     while True:
-        open_sequences = [_open(scores, is_valid, options.top_k) for scores in expressions]
+        open_sequences = [_open(scores, is_valid, options, margin) for scores in expressions]
         missing: list[_Entry] = [
             (*place(expression, int(scale)), tokens, int(direction), table[scale])
             for expression, unknown in enumerate(open_sequences)
@@ -135,12 +138,17 @@ def rescore(
 
 
 def _open(
-    scores: Scores, is_valid: Check, top_k: int
+    scores: Scores, is_valid: Check, options: DecodingOptions, margin: float
 ) -> list[tuple[_Tokens, NDArray[np.float64], NDArray[np.int64]]]:
     """Return the sequences to score next: tokens, table, and the cells to compute, (cells, 2)."""
+    top_k = options.top_k
     valid = {tokens: table for tokens, table in scores.items() if is_valid(tokens)}
     candidates = valid if len(valid) >= top_k else scores
-    known = sorted(float(table.sum()) for table in candidates.values() if _is_complete(table))
+    known = sorted(
+        float(table.sum()) - margin * table.size / (len(tokens) + 1) ** options.length_power
+        for tokens, table in candidates.items()
+        if _is_complete(table)
+    )
     bound = known[-top_k] if len(known) >= top_k and candidates is valid else -math.inf
     unknown = [
         (tokens, table)
@@ -149,10 +157,11 @@ def _open(
     ]
     unknown.sort(key=lambda item: -float(np.nanmean(item[1])))
     leaders = max(0, top_k - len(known)) if candidates is valid else len(unknown)
-    return [
-        (tokens, table, np.argwhere(np.isnan(table))[: None if rank < leaders else 1])
-        for rank, (tokens, table) in enumerate(unknown)
-    ]
+    if leaders:  # once they are known, the bound excludes most of the others
+        return [
+            (tokens, table, np.argwhere(np.isnan(table))) for tokens, table in unknown[:leaders]
+        ]
+    return [(tokens, table, np.argwhere(np.isnan(table))[:1]) for tokens, table in unknown]
 
 
 def _is_complete(table: NDArray[np.float64]) -> bool:
@@ -165,7 +174,10 @@ def _score(
     directions: tuple[Direction, Direction],
     length_power: float,
 ) -> None:
-    """Compute scores with one decoder call.
+    """Compute scores, with one decoder call per image.
+
+    Images differ in the number and length of their sequences: together in one call, the decoder
+    would spend half of its time on padding.
 
     Args:
         model: The decoder.
@@ -173,26 +185,47 @@ def _score(
         directions: Both directions.
         length_power: See `DecodingOptions.length_power`.
     """
-    missing = sorted(missing, key=lambda entry: entry[1])
-    used, images = np.unique([image for _, image, *_ in missing], return_inverse=True)
-    beams = np.arange(len(images)) - np.searchsorted(images, images, side="left")
-    steps = 1 + max(len(tokens) for _, _, tokens, *_ in missing)
+    by_image: dict[int, list[_Entry]] = {}
+    for entry in missing:
+        by_image.setdefault(entry[1], []).append(entry)
+    for image, entries in by_image.items():
+        sequences = [(tokens, directions[number]) for _, _, tokens, number, _ in entries]
+        scores = _score_sequences(model, image, sequences, length_power)
+        for score, (*_, number, row) in zip(scores, entries, strict=True):
+            row[number] = score
+
+
+def _score_sequences(
+    model: StepModel[State],
+    image: int,
+    sequences: Sequence[tuple[_Tokens, Direction]],
+    length_power: float,
+) -> NDArray[np.float64]:
+    """Score sequences of one image with one decoder call.
+
+    Args:
+        model: The decoder.
+        image: Index of the image in the model.
+        sequences: Tokens in reading order, and the direction in which they are decoded.
+        length_power: See `DecodingOptions.length_power`.
+
+    Returns:
+        float64 (sequences,).
+    """
+    steps = 1 + max(len(tokens) for tokens, _ in sequences)
     # The decoder is causal: any token will do as padding after a sequence.
-    sequences = np.full((len(used), beams.max() + 1, steps + 1), directions[0].end, np.int64)
-    counted = np.zeros((*sequences.shape[:2], steps), dtype=bool)
-    for image, beam, (_, _, tokens, number, _) in zip(images, beams, missing, strict=True):
-        direction = directions[number]
+    inputs = np.full((len(sequences), steps + 1), sequences[0][1].end, np.int64)
+    counted = np.zeros((len(sequences), steps), dtype=bool)
+    for beam, (tokens, direction) in enumerate(sequences):
         ordered = reversed(tokens) if direction.reverse else tokens
         sequence = (direction.start, *ordered, direction.end)
-        sequences[image, beam, : len(sequence)] = sequence
-        counted[image, beam, : len(sequence) - 1] = True
-    state = model.select(model.start(), used, np.zeros((len(used), 1), dtype=np.int64))
-    output, _ = model.step(sequences[..., :-1], state)
-    log_probabilities = np.take_along_axis(output, sequences[..., 1:, None], axis=-1)[..., 0]
-    totals = np.where(counted, log_probabilities, 0.0).sum(axis=-1, dtype=np.float64)
-    scores = totals / np.maximum(counted.sum(axis=-1), 1) ** length_power
-    for image, beam, (*_, number, row) in zip(images, beams, missing, strict=True):
-        row[number] = scores[image, beam]
+        inputs[beam, : len(sequence)] = sequence
+        counted[beam, : len(sequence) - 1] = True
+    state = model.select(model.start(), np.array([image]), np.zeros((1, 1), dtype=np.int64))
+    output, _ = model.step(inputs[None, :, :-1], state)
+    chosen = np.take_along_axis(output[0], inputs[:, 1:, None], axis=-1)[..., 0]
+    totals = np.where(counted, chosen, 0.0).sum(axis=-1, dtype=np.float64)
+    return np.asarray(totals / counted.sum(axis=-1) ** length_power, np.float64)
 
 
 def rank(scores: Scores, is_valid: Check, options: DecodingOptions) -> list[Hypothesis]:

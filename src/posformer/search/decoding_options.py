@@ -28,9 +28,9 @@ class DecodingOptions:
 
     beam: int = 3  # beam width per image, scale and direction; at least `top_k` is used
     scales: int = 2  # image scales (test-time augmentation), 1 to 3; 1 when greedy
-    # Search greedily in both directions at one scale, and go on to the other scales only where the
-    # directions disagree or are not sure. Applies to `top_k` 1, and to models with a threshold
-    # for it; all others are searched with the given beam width at all scales.
+    # Search at one scale, from right to left greedily, and score the hypotheses at the other scales
+    # only where others come near the best one. Applies to `top_k` 1, and to models with a margin
+    # for it; all others are searched in both directions with all beams at all scales.
     adaptive: bool = True
     greedy: bool = False  # take the best token at each step, left to right, at one scale
     top_k: int = 1  # hypotheses returned per expression, best first
