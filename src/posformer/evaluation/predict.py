@@ -12,6 +12,7 @@ from rich.progress import track
 
 from posformer.data import ImageDataset, drop_known_texts, list_splits, load_ink, open_images
 from posformer.errors import DataError
+from posformer.evaluation.conventions import comparable
 from posformer.evaluation.predictions import Prediction
 from posformer.evaluation.rescoring import Rescorer
 from posformer.image.preparation import Preprocessing
@@ -22,8 +23,6 @@ from posformer.search import DecodingOptions, Hypothesis
 _Decoded = TypeVar("_Decoded")
 
 LINE_BREAK = r"\\"
-_ALIGNED = (r"\begin{aligned}", r"\end{aligned}")
-_ALIGNING = ("{aligned}", "{cases}")  # `&` aligns their lines
 _BATCH_IMAGES = 64  # images held in memory and sorted by size at a time
 
 
@@ -71,7 +70,7 @@ def open_set(
         images = open_images(path, split, preprocessing=preprocessing)[:limit]
         photographs = images if any(example.kind for example in images) else None
         captions = [
-            _comparable(one.tokens) if photographs else one.tokens for one in images.examples
+            comparable(one.tokens) if photographs else one.tokens for one in images.examples
         ]
         names = [one.name for one in images.examples]
         return EvaluationSet(names, captions, images.image, photographs)
@@ -83,26 +82,6 @@ def open_set(
     inks = (inks if known is None else drop_known_texts(inks, load_ink(path, known)))[:limit]
     names, captions = [ink.name for ink in inks], [ink.tokens for ink in inks]
     return EvaluationSet(names, captions, lambda index: render(inks[index].strokes))
-
-
-def _comparable(tokens: Sequence[str]) -> tuple[str, ...]:
-    r"""Drop what labels of photographs mark only sometimes.
-
-    These are `\limits`, which stands at sums but not at integrals, and the alignment of lines: the
-    environment `aligned`, and `&` outside matrices.
-    """
-    kept: list[str] = []
-    environments: list[str] = []
-    for token in tokens:
-        if token.startswith(r"\begin{"):
-            environments.append(token.removeprefix(r"\begin"))
-        aligned = bool(environments) and environments[-1] in _ALIGNING
-        if token.startswith(r"\end{") and environments:
-            environments.pop()
-        if token == r"\limits" or token in _ALIGNED or (token == "&" and aligned):
-            continue
-        kept.append(token)
-    return tuple(kept)
 
 
 def decode_set(
@@ -162,8 +141,8 @@ def predict(
     r"""Yield a prediction for each image, with the same confidence as `Recognizer`.
 
     The prediction is empty for an image without hypotheses. Formulas that stand below each other
-    in photographs are joined by line breaks, and `\limits` and the alignment of lines are left out,
-    as in their captions.
+    in photographs are joined by line breaks, and their tokens are those of `comparable`, as in
+    their captions.
 
     Args:
         runtime: A loaded model.
@@ -185,7 +164,7 @@ def predict(
         if examples.photographs is None:
             about = {}
         else:
-            tokens = _comparable(tokens)
+            tokens = comparable(tokens)
             example = examples.photographs[index]
             about = {"kind": example.kind, "source": example.source}
         name, caption = examples.names[index], examples.captions[index]

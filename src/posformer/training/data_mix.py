@@ -313,5 +313,7 @@ def dataset_captions(path: str, chosen: str | None = None) -> list[tuple[str, ..
         for index in range(len(dataset))
     ]
     if not captions:
-        raise ConfigError(f"data.held_out: {path} has no captions" + (f" of {chosen}" if chosen else ""))
+        raise ConfigError(
+            f"data.held_out: {path} has no captions" + (f" of {chosen}" if chosen else "")
+        )
     return captions
