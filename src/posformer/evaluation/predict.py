@@ -15,9 +15,9 @@ from posformer.errors import DataError
 from posformer.evaluation.conventions import comparable
 from posformer.evaluation.predictions import Prediction
 from posformer.evaluation.rescoring import Rescorer
-from posformer.image.preparation import Preprocessing
+from posformer.image.preparation import InputKind, Preprocessing
 from posformer.ink import render
-from posformer.runtime import Calibration, Runtime, confidences, decode_images
+from posformer.runtime import Calibrations, Runtime, confidences, decode_images
 from posformer.search import DecodingOptions, Hypothesis
 
 _Decoded = TypeVar("_Decoded")
@@ -39,6 +39,10 @@ class EvaluationSet:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def input_kind(self, index: int) -> InputKind:
+        """Return what kind of input an image is to `Recognizer`."""
+        return "ink" if self.photographs is None else self.photographs.input_kind(index)
 
     def find_image(self, name: str) -> np.ndarray | None:
         """Return the image of a name, uint8 (height, width), white ink on black, or None."""
@@ -150,7 +154,7 @@ def predict(
         options: How to search.
         rescorer: Language model that ranks the `top_k` hypotheses again.
     """
-    calibration = Calibration.from_info(runtime.info)
+    calibrations = Calibrations.from_info(runtime.info)
     decoded = decode_set(runtime, examples, options, LINE_BREAK not in runtime.vocabulary)
     for index, formulas in enumerate(decoded):
         if rescorer is not None:
@@ -160,6 +164,7 @@ def predict(
         best = [hypotheses[0] for hypotheses in formulas if hypotheses]
         lines = [runtime.vocabulary.decode(one.tokens) for one in best]
         tokens = tuple(token for line in lines for token in (LINE_BREAK, *line))[1:]
+        calibration = calibrations.of(examples.input_kind(index))
         confidence = float(np.prod([confidences(one, calibration)[0] for one in formulas if one]))
         if examples.photographs is None:
             about = {}

@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posformer.data.array_cache import DEFAULT_CACHE
-from posformer.errors import ConfigError
+from posformer.errors import ConfigError, DataError
 from posformer.latex import Vocabulary
 from posformer.models.base import RecognitionModel
 from posformer.models.checkpoint import copy_tokens
@@ -23,6 +22,7 @@ from posformer.models.rlfn import Rlfn
 from posformer.synthesis.texts import TextCorpus, load_texts
 from posformer.training.callbacks import say
 
+_HELD_OUT = 100
 _CHUNK = 4096  # texts that are sorted by length together
 _IGNORED = -100
 
@@ -50,7 +50,7 @@ def train_language_model(
     """Train a language model and write its folder.
 
     Texts that are kept for validation (`is_validation_text`) are never trained on. They measure
-    the perplexity.
+    the perplexity; if there are none, every hundredth text does.
 
     Args:
         files: Formula corpora; see `posformer.synthesis.texts`.
@@ -64,29 +64,26 @@ def train_language_model(
         The perplexity per token on texts that are kept for validation.
     """
     forbidden = list(held_out)
-    corpora = [
-        load_texts(
-            files,
-            vocabulary.tokens,
-            held_out=forbidden,
-            validation=validation,
-            max_tokens=settings.max_tokens,
-            cache=DEFAULT_CACHE,
+    corpus = load_texts(
+        files, vocabulary.tokens, held_out=forbidden, max_tokens=settings.max_tokens
+    )
+    train = _encode(corpus, vocabulary)
+    validation = _validation_texts(files, vocabulary, forbidden, settings.max_tokens)
+    if not validation:  # a small corpus
+        validation, train = (
+            train[::_HELD_OUT],
+            [text for number, text in enumerate(train) if number % _HELD_OUT],
         )
-        for validation in (False, True)
-    ]
-    train, validation = (_encode(corpus, vocabulary) for corpus in corpora)
     torch.manual_seed(settings.seed)
     model = LanguageModel(config, len(vocabulary))
-    dropped = corpora[0].dropped
-    say(f"{dropped} texts of {len(forbidden)} held-out expressions dropped")
+    say(f"{corpus.dropped} texts of {len(forbidden)} held-out expressions dropped")
     say(f"{len(train)} texts, {sum(weight.numel() for weight in model.parameters())} parameters")
     seen = _fit(model, train, settings)
     perplexity = _perplexity(model, validation, settings.batch_tokens)
     say(f"{seen} texts seen, perplexity of {len(validation)} validation texts: {perplexity:.2f}")
     info: dict[str, Any] = {
         "texts": [file.name for file in files],
-        "dropped": dropped,
+        "dropped": corpus.dropped,
         "seen": seen,
         "perplexity": round(perplexity, 3),
         "minutes": settings.minutes,
@@ -112,6 +109,25 @@ def take_language_model(model: RecognitionModel, path: Path) -> None:
             copy_tokens(target, source[name], model.vocabulary, vocabulary)
         else:
             target.copy_(source[name])
+
+
+def _validation_texts(
+    files: Sequence[Path],
+    vocabulary: Vocabulary,
+    forbidden: Iterable[Sequence[str]],
+    max_tokens: int,
+) -> list[np.ndarray]:
+    try:
+        corpus = load_texts(
+            files,
+            vocabulary.tokens,
+            held_out=forbidden,
+            validation=True,
+            max_tokens=max_tokens,
+        )
+    except DataError:
+        return []
+    return _encode(corpus, vocabulary)
 
 
 def _encode(corpus: TextCorpus, vocabulary: Vocabulary) -> list[np.ndarray]:
