@@ -36,7 +36,8 @@ from posformer.evaluation.metrics import Scores, wilson_interval
 from posformer.evaluation.predict import open_set, predict
 from posformer.evaluation.score_table import PAPER_RESULTS, format_markdown
 from posformer.evaluation.significance import Interval, bootstrap_group_mean, bootstrap_groups
-from posformer.runtime import load_runtime
+from posformer.models.model_folder import VOCABULARY, WEIGHTS, open_folder
+from posformer.runtime import Thresholds, load_runtime
 from posformer.search import DecodingOptions
 from posformer.synthesis.synthesizer import open_synthesizer, write_set
 
@@ -149,12 +150,15 @@ def _arguments() -> argparse.Namespace:
 
 
 def digest_of(model: Path) -> str:
-    """Return a short name for the weights and settings of a model."""
-    files = sorted(model.iterdir()) if model.is_dir() else [model]
+    """Return a short name for a model; calibration and model card do not change what it reads."""
     digest = hashlib.sha256()
+    if model.is_dir():
+        folder = open_folder(model)
+        certain = Thresholds.from_info(folder.info).certain
+        digest.update(json.dumps([folder.config.to_dict(), certain], sort_keys=True).encode())
+    files = [model / VOCABULARY, model / WEIGHTS] if model.is_dir() else [model]
     for file in files:
-        if file.is_file() and file.name != "README.md":
-            digest.update(file.read_bytes())
+        digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 
 
