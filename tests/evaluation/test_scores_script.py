@@ -89,41 +89,8 @@ def test_calibration_does_not_change_the_name_of_a_model(
 
 
 def test_expressmatch_is_compared_in_one_spelling(scores: ModuleType) -> None:
-    truth = [
-        r"\theta",
-        r"=",
-        r"t",
-        r"a",
-        r"n",
-        r"^",
-        r"{",
-        r"-",
-        r"}",
-        r"1",
-        r"\frac",
-        r"{",
-        r"y",
-        r"}",
-        r"{",
-        r"x",
-        r"}",
-    ]
-    found = [
-        r"\theta",
-        r"=",
-        r"\tan",
-        r"^",
-        r"{",
-        r"-",
-        r"1",
-        r"}",
-        r"\frac",
-        r"{",
-        r"y",
-        r"}",
-        r"{",
-        r"x",
-        r"}",
-    ]
-    spelled = scores.one_spelling(Prediction("68_ann", tuple(truth), tuple(found)))
+    wrong = r"\theta = t a n ^ { - } 1 \frac { y } { x }"
+    right = r"\theta = \tan ^ { - 1 } \frac { y } { x }"
+    truth, found = (tuple(text.split()) for text in (wrong, right))
+    spelled = scores.one_spelling(Prediction("68_ann", truth, found))
     assert spelled.is_correct and spelled.source == "68"
