@@ -186,7 +186,9 @@ def each_done(run: Any, parts: Sequence[Part], processes: int) -> Iterator[str]:
 def run_part(
     part: Part, model: Path | None, data: Path, folder: Path, limit: int | None, threads: int
 ) -> str:
-    """Store the predictions of a part; return its name."""
+    """Store the predictions of a part, unless another run just did; return its name."""
+    if (folder / f"{part.name}.jsonl").exists():
+        return part.name
     runtime = load_runtime(model, threads=threads)
     how = runtime.config.image.preprocessing
     examples = open_set(data / part.data, part.split, part.leave_out, limit, how)
