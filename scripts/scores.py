@@ -127,12 +127,12 @@ def main() -> None:
             print(f"{part.name}: skipped, {options.data / part.data} is missing", file=sys.stderr)
         elif not (folder / f"{part.name}.jsonl").exists():
             waiting.append(part)
-    write_tables(folder, chosen, model)
+    write_tables(folder, PARTS, model)
     run = partial(run_part, model=options.model, data=options.data, folder=folder,
                   limit=options.limit, threads=options.threads)  # fmt: skip
     for name in each_done(run, waiting, options.processes):
         print(f"{name}: done", file=sys.stderr, flush=True)
-        write_tables(folder, chosen, model)
+        write_tables(folder, PARTS, model)
     print((folder / "scores.md").read_text())
     print(f"{folder}/scores.md, scores.json", file=sys.stderr)
 
