@@ -46,6 +46,12 @@ def formula_texts() -> Path:
 
 
 @pytest.fixture(scope="session")
+def labeled_photos() -> Path:
+    """The folder of real photographs with labels."""
+    return _shared("data/photos/dev/labels.tsv").parents[1]
+
+
+@pytest.fixture(scope="session")
 def reference() -> Path:
     """What the authors' program answers."""
     return _shared("reference/posformer_reference_small.npz").parent

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from posformer.errors import ImageError, InkError, ModelError, NoInkError, PosformerError
 from posformer.image.loading import ImageInput, load_reduced
-from posformer.image.preparation import Preprocessing, prepare_image
+from posformer.image.preparation import InputKind, Preprocessing, input_kind, prepare_image
 from posformer.ink.aligned import bounds
 from posformer.ink.ink_formats import InkDocument, is_ink, read_ink
 from posformer.ink.render import render, strokes_in_pixels
 from posformer.ink.splitting import split_page, split_strokes
 from posformer.latex import convert, in_lines, to_latex
-from posformer.runtime.calibration import Calibration, confidences
+from posformer.runtime.calibration import Calibrations, confidences
 from posformer.runtime.decoding import decode_images
 from posformer.runtime.engine import Engine, Runtime, load_runtime
 from posformer.runtime.thresholds import Thresholds
@@ -139,7 +139,8 @@ class Recognizer:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self._loaded_from: tuple[Any, ...] | None = None  # arguments of `load`
-        self.calibration = Calibration.from_info(runtime.info)
+        self.calibrations = Calibrations.from_info(runtime.info)
+        self.calibration = self.calibrations.of("ink")
         self.thresholds = Thresholds.from_info(runtime.info)
         # A model that knows line breaks reads several lines at once.
         self.splits_lines = _LINE_BREAK not in runtime.vocabulary
@@ -271,7 +272,8 @@ class Recognizer:
         if not hypotheses:  # its outputs are not numbers
             raise ModelError("the model finds nothing at all; its weights are damaged")
         readings = []
-        scores = confidences(hypotheses, self.calibration)
+        calibration = self.calibrations.of(formula.kind)
+        scores = confidences(hypotheses, calibration)
         for hypothesis, confidence in zip(hypotheses, scores, strict=True):
             tokens = tuple(self.runtime.vocabulary.decode(hypothesis.tokens, skip_special=True))
             readings.append(Alternative(to_latex(in_lines(tokens)), confidence, tokens))
@@ -281,7 +283,7 @@ class Recognizer:
             best.confidence,
             best.tokens,
             tuple(others),
-            calibrated=self.calibration is not None,
+            calibrated=calibration is not None,
             readable=self.thresholds.is_readable(hypotheses[0]),
             page=formula.page,
             box=formula.box,
@@ -295,6 +297,7 @@ class Formula:
     image: Image  # in the size of CROHME's images
     page: int | None = None  # of a document of ink
     box: Box | None = None
+    kind: InputKind = "ink"
 
 
 def prepare(
@@ -398,7 +401,8 @@ def _prepare_image(
         images = prepare_image(image, preprocessing, split, reload)
     except NoInkError as error:
         raise NoInkError(f"{name}: {error}") from None
-    return [Formula(image) for image in images]
+    kind = input_kind(image)
+    return [Formula(prepared, kind=kind) for prepared in images]
 
 
 def _check_strokes(strokes: Sequence[Any]) -> list[NDArray[np.float64]]:

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from posformer.evaluation import bootstrap_difference, bootstrap_intervals, mcnemar
-from posformer.evaluation.significance import bootstrap_sums
+from posformer.evaluation.significance import (
+    bootstrap_group_mean,
+    bootstrap_groups,
+    bootstrap_sums,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +71,19 @@ def test_columns_are_resampled_together():
     assert sums.shape == (50, 3)
     np.testing.assert_allclose(sums[:, 0] + sums[:, 1], sums[:, 2])
     assert len(np.unique(sums[:, 2])) > 10
+
+
+def test_groups_are_resampled_as_a_whole():
+    # Ten texts by twenty writers each; a text is read by all writers or by none.
+    correct, texts = np.repeat([True, False] * 5, 20), np.repeat(np.arange(10), 20).astype(str)
+    low, high = bootstrap_groups(correct, texts)
+    assert 15 <= low <= 25 and 75 <= high <= 85  # like ten independent results, not two hundred
+    every = bootstrap_groups(correct, np.arange(200).astype(str))
+    assert every[0] > 40 and every[1] < 60
+
+
+def test_the_mean_of_groups_counts_each_group_once():
+    correct, sources = [True] * 90 + [False] * 10, ["large"] * 90 + ["small"] * 10
+    assert bootstrap_group_mean(correct, sources) == (0, 100)
+    low, high = bootstrap_group_mean([True, False] * 50, ["a"] * 50 + ["b"] * 50)
+    assert (low, high) == (50, 50)

@@ -10,6 +10,7 @@ from posformer.models.model_folder import open_folder
 from posformer.runtime import load_runtime
 from posformer.runtime.calibration import (
     Calibration,
+    Calibrations,
     confidences,
     fit_calibration,
     measure_reliability,
@@ -93,3 +94,15 @@ def test_calibration_is_stored_in_a_model_folder(tiny_folder, tmp_path):
     assert Calibration.from_info(after.info) == calibration
     assert after.checksums == before.checksums
     assert load_runtime(copy).info == after.info
+
+
+def test_kinds_without_a_calibration_use_that_for_ink():
+    ink, photo = Calibration(1.0, 0.5, 2.0, -0.5), Calibration(2.0, 0.1, 3.0, -0.2)
+    info = {"calibration": ink.to_dict(), "calibrations": {"photo": photo.to_dict()}}
+    found = Calibrations.from_info(info)
+    assert (found.of("ink"), found.of("photo"), found.of("clean")) == (ink, photo, ink)
+    assert Calibrations.from_info({}).of("photo") is None
+    assert Calibrations.from_info({"calibration": ink.to_dict()}).of("photo") == ink
+    for broken in ("x", {"photo": 3}):
+        with pytest.raises(ConfigError, match="calibration"):
+            Calibrations.from_info({"calibrations": broken})

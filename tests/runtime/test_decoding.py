@@ -15,7 +15,7 @@ from posformer.ink.render import render
 from posformer.latex import is_valid
 from posformer.models.model_folder import open_folder
 from posformer.models.posformer import PosFormer
-from posformer.runtime import decode_images, load_runtime
+from posformer.runtime import Thresholds, decode_images, load_runtime
 from posformer.runtime.decoding import decode_at_all_scales, length_limit
 from posformer.runtime.engine import model_path
 from posformer.runtime.pytorch_runtime import PyTorchRuntime
@@ -127,9 +127,19 @@ def noise():
     return [*speckles, blocks, bars, scribble]
 
 
-@pytest.mark.parametrize("how", [{"greedy": True}, {"scales": 1, "top_k": 3}])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},  # adaptive
+        {"greedy": True},
+        {"adaptive": False},
+        {"scales": 1, "top_k": 3},
+        {"directions": "forward", "rescore": False, "scales": 1},
+    ],
+)
 def test_noise_is_decoded_to_well_formed_latex(noise, how):
     runtime = load_runtime(threads=1)
+    assert Thresholds.from_info(runtime.info).certain is not None  # or nothing is adaptive
     for image, hypotheses in zip(
         noise, decode_images(runtime, noise, DecodingOptions(**how)), strict=True
     ):

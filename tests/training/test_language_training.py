@@ -1,8 +1,11 @@
 """The language model: training on texts, scores, RLFN, rescoring of n-best lists."""
 
+import json
 import math
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -12,8 +15,10 @@ from posformer.errors import ConfigError, DataError, ModelError
 from posformer.evaluation.rescoring import Rescorer
 from posformer.latex import Vocabulary
 from posformer.models import LanguageModelConfig
-from posformer.models.language_model import LanguageScorer, load_language_model
+from posformer.models.language_model import LanguageModel, LanguageScorer, load_language_model
 from posformer.search import Hypothesis
+from posformer.synthesis.texts import canonical_tokens, is_validation_text
+from posformer.training import language_training
 from posformer.training.language_training import (
     LanguageTraining,
     take_language_model,
@@ -100,6 +105,33 @@ def test_rlfn_starts_from_it_token_by_token(trained: Path) -> None:
     assert torch.equal(language.layers[0].expand.weight, source.layers[0].expand.weight)  # type: ignore[union-attr]
 
 
+def test_held_out_and_validation_texts_are_not_learned(tmp_path: Path) -> None:
+    several = [" ".join(choice) for choice in product("12ax", "+-", "12ax", "=", "12ax", "12ax")]
+    several += [f"( {text} )" for text in several]
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS + several))
+    expected = [text for text in several if is_validation_text(canonical_tokens(text.split()))]
+    assert expected
+    # The same tree as the first text, in another spelling.
+    unseen = [["x", "^", "2", "+", "1"]]
+    settings = LanguageTraining(minutes=0.001)
+    learned: list[int] = []
+
+    def note(model: LanguageModel, texts: list[np.ndarray], _: LanguageTraining) -> int:
+        learned.append(len(texts))
+        return 0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(language_training, "_fit", note)
+        for held_out in ([], unseen):
+            train_language_model(
+                [tmp_path / "texts.txt"], VOCABULARY, tmp_path / "lm", SMALL, settings, held_out
+            )
+    trained_on = len(TEXTS) + len(several) - len(expected)
+    assert learned == [trained_on, trained_on - 1]
+    info = json.loads((tmp_path / "lm" / "language_model.json").read_text())["info"]
+    assert info["dropped"] == 1
+
+
 def test_errors_say_what_does_not_fit(trained: Path, texts: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="dwap has no language model"):
         take_language_model(tiny_recurrent("dwap"), trained)
@@ -108,7 +140,7 @@ def test_errors_say_what_does_not_fit(trained: Path, texts: Path, tmp_path: Path
         take_language_model(tiny_recurrent("rlfn", settings), trained)
     with pytest.raises(ModelError, match="not a language model"):
         load_language_model(tmp_path)
-    with pytest.raises(DataError, match="too few texts"):
+    with pytest.raises(DataError, match="no text uses only"):
         unfit = Vocabulary(["q"])
         train_language_model([texts], unfit, tmp_path / "lm", SMALL, LanguageTraining())
 
@@ -117,10 +149,12 @@ def test_the_commands(texts: Path, tiny_folder: Path, own_set: Path, tmp_path: P
     vocabulary, folder = tmp_path / "tokens.txt", tmp_path / "language"
     VOCABULARY.save(vocabulary)
     options = ["--output", folder, "--vocabulary", vocabulary, "--minutes", "0.01", "--width", "16"]
+    options += ["--held-out", f"{own_set}:train"]
     arguments = ["train-language-model", str(texts), *map(str, options)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "perplexity" in result.output
+    assert "held-out expressions dropped" in result.output
     options = ["--model", tiny_folder, "--data", own_set, "--split", "train", "--limit", "2"]
     options += ["--beam", "2", "--output", tmp_path / "scores.json"]
     arguments = ["evaluate", *map(str, options), "--language-model"]

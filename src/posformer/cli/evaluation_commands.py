@@ -177,14 +177,18 @@ def compare(
 
 def calibrate(
     model: Annotated[Path, Argument(metavar="MODEL", help="Model folder.")],
-    data: Annotated[Path, Option(help="Dataset of images or ink: zip file or folder.")],
+    data: Annotated[Path, Option(help="Dataset of ink or its renderings: zip file or folder.")],
     split: Annotated[str, Option(help="Split to fit on: validation data, never a test set.")],
     leave_out: shared.LeaveOutOption = None,
+    images: Annotated[
+        list[str] | None,
+        Option(metavar="DATA:SPLIT", help="Labeled photographs or clean images; repeatable."),
+    ] = None,
     limit: shared.LimitOption = None,
     beam: shared.BeamOption = shared.DEFAULT_BEAM,
     scales: shared.ScalesOption = shared.DEFAULT_SCALES,
     curve: Annotated[
-        Path | None, Option(help="Plot of the reliability curve to write: .svg or .png.")
+        Path | None, Option(help="Plot of the reliability curves to write: .svg or .png.")
     ] = None,
     threads: shared.ThreadsOption = None,
     allow_code: shared.AllowCodeOption = False,
@@ -193,19 +197,26 @@ def calibrate(
     from posformer.evaluation import reliability
     from posformer.evaluation.predict import open_set
     from posformer.runtime import load_runtime
-    from posformer.runtime.calibration import save_calibration
     from posformer.search import DecodingOptions
 
     runtime = load_runtime(model, threads=threads, allow_code=allow_code)
-    examples = open_set(data, split, leave_out, limit, runtime.config.image.preprocessing)
+    how = runtime.config.image.preprocessing
+    examples = open_set(data, split, leave_out, limit, how)
+    names = [name.rpartition(":") for name in images or ()]
+    photographs = [open_set(path, part, None, limit, how) for path, _, part in names]
     options = DecodingOptions(beam=beam, scales=scales)
     skipped = f" without expressions of {leave_out}" if leave_out else ""
-    source = f"{data.name} {split}{skipped}, beam {beam}, scales {scales}"
-    predictions, thresholds = reliability.read_best(runtime, examples, options, source)
-    trial = reliability.try_calibration(predictions, source)
-    typer.echo(reliability.markdown_reliability(trial))
-    typer.echo(f"\n{reliability.describe_thresholds(thresholds)}")
+    search = f", beam {beam}, scales {scales}"
+    sources = {
+        "ink": f"{data.name} {split}{skipped}{search}",
+        "images": ", ".join(f"{Path(path).name} {part}" for path, _, part in names) + search,
+    }
+    trials, thresholds = reliability.calibrate(runtime, examples, photographs, options, sources)
+    for kind, trial in trials.items():
+        heading = f"{kind}: " if len(trials) > 1 else ""
+        typer.echo(heading + reliability.markdown_reliability(trial) + "\n")
+    typer.echo(reliability.describe_thresholds(thresholds))
     if curve is not None:
-        reliability.draw_reliability(trial, curve)
-    folder = save_calibration(model, trial.calibration, thresholds=thresholds.to_dict())
+        reliability.draw_reliability(trials, curve)
+    folder = reliability.store_calibrations(model, trials, thresholds)
     typer.echo(f"\n{folder.path}: calibrated")

@@ -43,6 +43,10 @@ def train_language_model(
     vocabulary: Annotated[
         Path | None, Option(help="Vocabulary, one token per line (default: the bundled model's).")
     ] = None,
+    held_out: Annotated[
+        list[str] | None,
+        Option(metavar="DATA[:SPLIT]", help="Dataset whose texts are left out; repeatable."),
+    ] = None,
     minutes: Annotated[float, Option(min=0.001, help="CPU minutes of training.")] = 20.0,
     width: Annotated[int, Option(min=4, help="Width of the layers.")] = 256,
     layers: Annotated[int, Option(min=1, help="Number of layers.")] = 3,
@@ -55,12 +59,17 @@ def train_language_model(
     from posformer.models import LanguageModelConfig
     from posformer.runtime.model_export import load_vocabulary
     from posformer.training import language_training
+    from posformer.training.data_mix import dataset_captions
 
     torch.set_num_threads(threads)
     config = LanguageModelConfig(width=width, layers=layers, feedforward=4 * width)
     settings = language_training.LanguageTraining(minutes=minutes, seed=seed)
     tokens = load_vocabulary(vocabulary)
-    language_training.train_language_model(texts, tokens, output, config, settings)
+    unseen = []
+    for name in held_out or ():
+        path, _, split = (name, "", None) if Path(name).exists() else name.rpartition(":")
+        unseen += dataset_captions(path, split)
+    language_training.train_language_model(texts, tokens, output, config, settings, unseen)
 
 
 def export(

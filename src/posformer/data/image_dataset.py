@@ -16,7 +16,7 @@ from posformer.data.splits import Split, find_splits, pick_split
 from posformer.data.storage import Files, open_files
 from posformer.errors import DataError, ImageError, NoInkError
 from posformer.image.loading import Polarity, image_size, load_image, white_on_black
-from posformer.image.preparation import Preprocessing, prepare_image
+from posformer.image.preparation import InputKind, Preprocessing, input_kind, prepare_image
 from posformer.image.sizing import fit_scale, ink_box, resample
 
 _HEADER_BYTES = 4096  # nearly always enough to read the size of an image
@@ -129,6 +129,14 @@ class ImageDataset(Sequence[Example]):
                 return prepare_image(content, self.preprocessing, split)
             except NoInkError:
                 return [np.zeros((32, 32), np.uint8)]
+
+    def input_kind(self, index: int) -> InputKind:
+        """Return what kind of input an image is to `Recognizer`; `ink` if it is no photograph."""
+        example = self.examples[index]
+        if not example.kind:
+            return "ink"
+        with self._naming(example):
+            return input_kind(load_image(self.files.read(example.path)))
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:

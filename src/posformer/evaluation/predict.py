@@ -12,18 +12,17 @@ from rich.progress import track
 
 from posformer.data import ImageDataset, drop_known_texts, list_splits, load_ink, open_images
 from posformer.errors import DataError
+from posformer.evaluation.conventions import comparable
 from posformer.evaluation.predictions import Prediction
 from posformer.evaluation.rescoring import Rescorer
-from posformer.image.preparation import Preprocessing
+from posformer.image.preparation import InputKind, Preprocessing
 from posformer.ink import render
-from posformer.runtime import Calibration, Runtime, confidences, decode_images
+from posformer.runtime import Calibrations, Runtime, confidences, decode_images
 from posformer.search import DecodingOptions, Hypothesis
 
 _Decoded = TypeVar("_Decoded")
 
 LINE_BREAK = r"\\"
-_ALIGNED = (r"\begin{aligned}", r"\end{aligned}")
-_ALIGNING = ("{aligned}", "{cases}")  # `&` aligns their lines
 _BATCH_IMAGES = 64  # images held in memory and sorted by size at a time
 
 
@@ -40,6 +39,10 @@ class EvaluationSet:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def input_kind(self, index: int) -> InputKind:
+        """Return what kind of input an image is to `Recognizer`."""
+        return "ink" if self.photographs is None else self.photographs.input_kind(index)
 
     def find_image(self, name: str) -> np.ndarray | None:
         """Return the image of a name, uint8 (height, width), white ink on black, or None."""
@@ -71,7 +74,7 @@ def open_set(
         images = open_images(path, split, preprocessing=preprocessing)[:limit]
         photographs = images if any(example.kind for example in images) else None
         captions = [
-            _comparable(one.tokens) if photographs else one.tokens for one in images.examples
+            comparable(one.tokens) if photographs else one.tokens for one in images.examples
         ]
         names = [one.name for one in images.examples]
         return EvaluationSet(names, captions, images.image, photographs)
@@ -83,26 +86,6 @@ def open_set(
     inks = (inks if known is None else drop_known_texts(inks, load_ink(path, known)))[:limit]
     names, captions = [ink.name for ink in inks], [ink.tokens for ink in inks]
     return EvaluationSet(names, captions, lambda index: render(inks[index].strokes))
-
-
-def _comparable(tokens: Sequence[str]) -> tuple[str, ...]:
-    r"""Drop what labels of photographs mark only sometimes.
-
-    These are `\limits`, which stands at sums but not at integrals, and the alignment of lines: the
-    environment `aligned`, and `&` outside matrices.
-    """
-    kept: list[str] = []
-    environments: list[str] = []
-    for token in tokens:
-        if token.startswith(r"\begin{"):
-            environments.append(token.removeprefix(r"\begin"))
-        aligned = bool(environments) and environments[-1] in _ALIGNING
-        if token.startswith(r"\end{") and environments:
-            environments.pop()
-        if token == r"\limits" or token in _ALIGNED or (token == "&" and aligned):
-            continue
-        kept.append(token)
-    return tuple(kept)
 
 
 def decode_set(
@@ -162,8 +145,8 @@ def predict(
     r"""Yield a prediction for each image, with the same confidence as `Recognizer`.
 
     The prediction is empty for an image without hypotheses. Formulas that stand below each other
-    in photographs are joined by line breaks, and `\limits` and the alignment of lines are left out,
-    as in their captions.
+    in photographs are joined by line breaks, and their tokens are those of `comparable`, as in
+    their captions.
 
     Args:
         runtime: A loaded model.
@@ -171,7 +154,7 @@ def predict(
         options: How to search.
         rescorer: Language model that ranks the `top_k` hypotheses again.
     """
-    calibration = Calibration.from_info(runtime.info)
+    calibrations = Calibrations.from_info(runtime.info)
     decoded = decode_set(runtime, examples, options, LINE_BREAK not in runtime.vocabulary)
     for index, formulas in enumerate(decoded):
         if rescorer is not None:
@@ -181,11 +164,12 @@ def predict(
         best = [hypotheses[0] for hypotheses in formulas if hypotheses]
         lines = [runtime.vocabulary.decode(one.tokens) for one in best]
         tokens = tuple(token for line in lines for token in (LINE_BREAK, *line))[1:]
+        calibration = calibrations.of(examples.input_kind(index))
         confidence = float(np.prod([confidences(one, calibration)[0] for one in formulas if one]))
         if examples.photographs is None:
             about = {}
         else:
-            tokens = _comparable(tokens)
+            tokens = comparable(tokens)
             example = examples.photographs[index]
             about = {"kind": example.kind, "source": example.source}
         name, caption = examples.names[index], examples.captions[index]

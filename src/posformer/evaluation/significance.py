@@ -61,6 +61,41 @@ def bootstrap_intervals(
     return Intervals(exprate, le1, le2, le3, percentile_interval(sums[:, 4] / sums[:, 5]))
 
 
+def bootstrap_groups(
+    correct: Sequence[bool] | np.ndarray, groups: Sequence[str], seed: int = 0
+) -> Interval:
+    """Return the 95 % interval of ExpRate, in percent, with whole groups resampled.
+
+    Images of the same text or source resemble each other, so that resampling single images would
+    promise too much.
+
+    Args:
+        correct: bool (expressions,).
+        groups: The group of each expression, such as its text.
+        seed: Seed of the random generator.
+    """
+    sums = bootstrap_sums(_by_group(correct, groups), seed=seed)
+    return percentile_interval(100 * sums[:, 0] / sums[:, 1])
+
+
+def bootstrap_group_mean(
+    correct: Sequence[bool] | np.ndarray, groups: Sequence[str], seed: int = 0
+) -> Interval:
+    """Return the 95 % interval of the mean ExpRate of groups, in percent, with groups resampled.
+
+    Arguments as for `bootstrap_groups`.
+    """
+    hits, counts = _by_group(correct, groups).T
+    sums = bootstrap_sums(100 * (hits / counts)[:, None], seed=seed)
+    return percentile_interval(sums[:, 0] / len(hits))
+
+
+def _by_group(correct: Sequence[bool] | np.ndarray, groups: Sequence[str]) -> np.ndarray:
+    """Return the number of correct expressions and of all of each group, float (groups, 2)."""
+    _, index = np.unique(np.asarray(groups, dtype=str), return_inverse=True)
+    return np.column_stack([np.bincount(index, np.asarray(correct, float)), np.bincount(index)])
+
+
 def bootstrap_difference(
     correct: Sequence[bool] | np.ndarray, other: Sequence[bool] | np.ndarray
 ) -> Interval:

@@ -17,6 +17,8 @@ from posformer.search import Hypothesis
 
 _Outcomes = Sequence[bool] | NDArray[np.bool_]
 
+DEFAULT_KIND = "ink"
+
 _MIN_PROBABILITY = 1e-6  # no result is impossible or certain
 
 
@@ -56,6 +58,31 @@ class Calibration:
         if not isinstance(stored, dict | None):
             raise ConfigError(f"calibration: {stored!r} is not a set of numbers")
         return None if stored is None else from_dict(cls, stored)
+
+
+@dataclass(frozen=True)
+class Calibrations:
+    """The calibrations of a model by kind of input: `ink`, `photo`, `clean`."""
+
+    by_kind: Mapping[str, Calibration]
+
+    def of(self, kind: str) -> Calibration | None:
+        """Return the calibration for a kind of input; by default that for ink."""
+        return self.by_kind.get(kind, self.by_kind.get(DEFAULT_KIND))
+
+    @classmethod
+    def from_info(cls, info: Mapping[str, Any]) -> Calibrations:
+        """Return the calibrations in the info of a model.
+
+        Raises:
+            ConfigError: If an entry is not a calibration.
+        """
+        default, others = Calibration.from_info(info), info.get("calibrations", {})
+        if not isinstance(others, dict):
+            raise ConfigError(f"calibrations: {others!r} has no kinds of input")
+        found = {kind: Calibration.from_info({"calibration": one}) for kind, one in others.items()}
+        found.setdefault(DEFAULT_KIND, default)
+        return cls({kind: one for kind, one in found.items() if one is not None})
 
 
 def confidences(
@@ -120,7 +147,11 @@ def fit_calibration(
 
 
 def cross_validate(
-    hypotheses: Sequence[Hypothesis], correct: _Outcomes, folds: int = 10, seed: int = 0
+    hypotheses: Sequence[Hypothesis],
+    correct: _Outcomes,
+    folds: int = 10,
+    seed: int = 0,
+    groups: Sequence[str] | None = None,
 ) -> NDArray[np.float64]:
     """Return cross-validated confidences, float64 (hypotheses,).
 
@@ -129,11 +160,15 @@ def cross_validate(
         correct: See `fit_calibration`.
         folds: Number of folds; each is predicted by a calibration fitted on the others.
         seed: Random seed of the assignment to folds.
+        groups: What each is like, such as the source of a photograph; a group is in one fold.
     """
     outcomes = np.asarray(correct, bool)
-    fold = np.random.default_rng(seed).permutation(len(outcomes)) % folds
+    group = np.arange(len(outcomes))
+    if groups is not None:
+        group = np.unique(np.asarray(groups, str), return_inverse=True)[1]
+    fold = (np.random.default_rng(seed).permutation(group.max() + 1) % folds)[group]
     found = np.empty(len(outcomes))
-    for number in range(min(folds, len(outcomes))):
+    for number in np.unique(fold).tolist():
         test = fold == number
         train_set = [hypotheses[index] for index in np.flatnonzero(~test).tolist()]
         test_set = [hypotheses[index] for index in np.flatnonzero(test).tolist()]
@@ -142,17 +177,24 @@ def cross_validate(
 
 
 def save_calibration(
-    path: str | os.PathLike[str], calibration: Calibration, **entries: Mapping[str, Any]
+    path: str | os.PathLike[str],
+    calibration: Calibration,
+    others: Mapping[str, Calibration] | None = None,
+    **entries: Mapping[str, Any],
 ) -> ModelFolder:
     """Store a calibration in a model folder and leave everything else unchanged.
 
     Args:
         path: The model folder.
-        calibration: The calibration.
+        calibration: The calibration for ink.
+        others: The calibrations for other kinds of input; those of earlier weights are dropped.
         **entries: Further entries of the folder's info to replace.
     """
     folder = open_folder(path)
     info = {**folder.info, "calibration": calibration.to_dict(), **entries}
+    info.pop("calibrations", None)
+    if others:
+        info["calibrations"] = {kind: one.to_dict() for kind, one in others.items()}
     return store_info(folder, info)
 
 

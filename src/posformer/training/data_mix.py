@@ -38,7 +38,7 @@ from posformer.synthesis.sources import (
 from posformer.synthesis.texts import OWN_FORMULAS, TextCorpus, load_texts
 from posformer.training.training_config import DataConfig, SourceConfig
 
-__all__ = ["held_out_texts", "mix_sources", "open_texts"]
+__all__ = ["dataset_captions", "held_out_texts", "mix_sources", "open_texts"]
 
 _HANDWRITING_SHARE = 0.2  # of typeset examples
 _PUNCTUATED_SHARE = 0.15  # of typeset examples
@@ -303,20 +303,31 @@ def held_out_texts(config: DataConfig) -> list[tuple[str, ...]]:
     if config.validation not in splits and config.ink is not None:
         texts += [ink.tokens for ink in load_ink(config.ink, config.validation)]
     for path in (*config.validation_photos, *config.held_out):
-        texts += _captions(path)
+        texts += dataset_captions(path)
     return texts
 
 
-def _captions(path: str) -> list[tuple[str, ...]]:
-    """Return the captions of all splits of a dataset of images or ink."""
+def dataset_captions(path: str, chosen: str | None = None) -> list[tuple[str, ...]]:
+    """Return the captions of a dataset of images or ink.
+
+    Args:
+        path: A folder or a zip archive.
+        chosen: The split; all splits if None.
+
+    Raises:
+        ConfigError: If there are none.
+    """
     files = open_files(path)
     captions = [
         dataset[index].tokens
         for one in FORMATS
         for split in one.list_splits(files)
+        if chosen in (None, split)
         for dataset in [one.open_split(files, split)]
         for index in range(len(dataset))
     ]
     if not captions:
-        raise ConfigError(f"data.held_out: {path} has no captions")
+        raise ConfigError(
+            f"data.held_out: {path} has no captions" + (f" of {chosen}" if chosen else "")
+        )
     return captions

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,10 @@ from posformer.models.checkpoint import copy_tokens
 from posformer.models.language_model import LanguageModel, load_language_model, save_language_model
 from posformer.models.model_config import LanguageModelConfig
 from posformer.models.rlfn import Rlfn
-from posformer.synthesis.texts import read_texts, with_limits
+from posformer.synthesis.texts import TextCorpus, load_texts
 from posformer.training.callbacks import say
 
-_HELD_OUT = 100  # every n-th text measures the perplexity
-_MAX_HELD_OUT = 5000
+_HELD_OUT = 100
 _CHUNK = 4096  # texts that are sorted by length together
 _IGNORED = -100
 
@@ -46,8 +45,12 @@ def train_language_model(
     output: Path,
     config: LanguageModelConfig,
     settings: LanguageTraining,
+    held_out: Iterable[Sequence[str]] = (),
 ) -> float:
     """Train a language model and write its folder.
+
+    Texts that are kept for validation (`is_validation_text`) are never trained on. They measure
+    the perplexity; if there are none, every hundredth text does.
 
     Args:
         files: Formula corpora; see `posformer.synthesis.texts`.
@@ -55,23 +58,32 @@ def train_language_model(
         output: The folder.
         config: Sizes of the model.
         settings: Length of the run, learning rate and more.
+        held_out: Texts that must not occur, such as those of validation and test sets.
 
     Returns:
-        The perplexity per token on texts that were held out.
+        The perplexity per token on texts that are kept for validation.
     """
-    texts = _encode_texts(files, vocabulary, settings.max_tokens)
-    held_out, train = texts[::_HELD_OUT][:_MAX_HELD_OUT], texts
-    train = [text for number, text in enumerate(texts) if number % _HELD_OUT]
-    if not train:
-        raise DataError(f"{', '.join(map(str, files))}: too few texts use only the given tokens")
+    forbidden = list(held_out)
+    corpus = load_texts(
+        files, vocabulary.tokens, held_out=forbidden, max_tokens=settings.max_tokens
+    )
+    train = _encode(corpus, vocabulary)
+    validation = _validation_texts(files, vocabulary, forbidden, settings.max_tokens)
+    if not validation:  # a small corpus
+        validation, train = (
+            train[::_HELD_OUT],
+            [text for number, text in enumerate(train) if number % _HELD_OUT],
+        )
     torch.manual_seed(settings.seed)
     model = LanguageModel(config, len(vocabulary))
+    say(f"{corpus.dropped} texts of {len(forbidden)} held-out expressions dropped")
     say(f"{len(train)} texts, {sum(weight.numel() for weight in model.parameters())} parameters")
     seen = _fit(model, train, settings)
-    perplexity = _perplexity(model, held_out, settings.batch_tokens)
-    say(f"{seen} texts seen, perplexity of {len(held_out)} held-out texts: {perplexity:.2f}")
+    perplexity = _perplexity(model, validation, settings.batch_tokens)
+    say(f"{seen} texts seen, perplexity of {len(validation)} validation texts: {perplexity:.2f}")
     info: dict[str, Any] = {
         "texts": [file.name for file in files],
+        "dropped": corpus.dropped,
         "seen": seen,
         "perplexity": round(perplexity, 3),
         "minutes": settings.minutes,
@@ -99,16 +111,29 @@ def take_language_model(model: RecognitionModel, path: Path) -> None:
             target.copy_(source[name])
 
 
-def _encode_texts(
-    files: Sequence[Path], vocabulary: Vocabulary, max_tokens: int
+def _validation_texts(
+    files: Sequence[Path],
+    vocabulary: Vocabulary,
+    forbidden: Iterable[Sequence[str]],
+    max_tokens: int,
 ) -> list[np.ndarray]:
-    known = {token: vocabulary.index(token) for token in vocabulary.tokens}
-    texts = []
-    for tokens in read_texts(files):
-        ids = [known.get(token, -1) for token in with_limits(tokens)]
-        if 0 < len(ids) <= max_tokens and min(ids) >= 0:
-            texts.append(np.array(ids, np.int16))
-    return texts
+    try:
+        corpus = load_texts(
+            files,
+            vocabulary.tokens,
+            held_out=forbidden,
+            validation=True,
+            max_tokens=max_tokens,
+        )
+    except DataError:
+        return []
+    return _encode(corpus, vocabulary)
+
+
+def _encode(corpus: TextCorpus, vocabulary: Vocabulary) -> list[np.ndarray]:
+    """Return the token ids of each text, int16 (length,)."""
+    ids = np.array(vocabulary.encode(corpus.tokens), np.int16)[corpus.indices]
+    return np.split(ids, corpus.starts[1:-1])
 
 
 def _fit(model: LanguageModel, texts: list[np.ndarray], settings: LanguageTraining) -> int:
