@@ -154,8 +154,8 @@ def digest_of(model: Path) -> str:
     digest = hashlib.sha256()
     if model.is_dir():
         folder = open_folder(model)
-        certain = Thresholds.from_info(folder.info).certain
-        digest.update(json.dumps([folder.config.to_dict(), certain], sort_keys=True).encode())
+        margin = Thresholds.from_info(folder.info).margin
+        digest.update(json.dumps([folder.config.to_dict(), margin], sort_keys=True).encode())
     files = [model / VOCABULARY, model / WEIGHTS] if model.is_dir() else [model]
     for file in files:
         digest.update(file.read_bytes())

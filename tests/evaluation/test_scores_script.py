@@ -84,7 +84,7 @@ def test_calibration_does_not_change_the_name_of_a_model(
     folder = open_folder(model)
     store_info(folder, {**folder.info, "calibrations": {}})
     assert scores.digest_of(model) == before
-    store_info(folder, {**folder.info, "thresholds": {"certain": -3.0}})
+    store_info(folder, {**folder.info, "thresholds": {"margin": 0.3}})
     assert scores.digest_of(model) != before  # it ends the search of other images
 
 

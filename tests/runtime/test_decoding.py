@@ -139,7 +139,7 @@ def noise():
 )
 def test_noise_is_decoded_to_well_formed_latex(noise, how):
     runtime = load_runtime(threads=1)
-    assert Thresholds.from_info(runtime.info).certain is not None  # or nothing is adaptive
+    assert Thresholds.from_info(runtime.info).margin is not None  # or nothing is adaptive
     for image, hypotheses in zip(
         noise, decode_images(runtime, noise, DecodingOptions(**how)), strict=True
     ):
