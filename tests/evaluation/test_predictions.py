@@ -60,6 +60,10 @@ def test_interrupted_write_keeps_the_old_file(tmp_path):
         ('{"name": "b", "truth": 1, "prediction": "x"}', "line 2: not a prediction"),
         ("[]", "line 2: not a prediction"),
         ("[" * 100_000, "line 2: not a prediction"),
+        (
+            '{"name": "b", "truth": "x", "prediction": "x", "confidence": 1' + "0" * 400 + "}",
+            "line 2: not a prediction",
+        ),
     ],
 )
 def test_invalid_line_is_named(tmp_path, line, complaint):

@@ -150,6 +150,10 @@ def test_cache_returns_the_same_bank(corpus, tmp_path):
     [
         ("{", "line 2: not a symbol"),
         ("[" * 100_000, "line 2: not a symbol"),
+        (
+            '{"token": "x", "writer": "ann", "strokes": [[[1, 1' + "0" * 400 + "]]]}",
+            "line 2: not a symbol",
+        ),
         ('{"token": "x", "writer": "ann"}', "line 2: not a symbol: 'strokes'"),
         (
             '{"token": "x", "writer": "ann", "strokes": [[1, 2]]}',

@@ -20,9 +20,7 @@ GreedyOption = Annotated[bool, Option("--greedy", help="Greedy search at one sca
 ConstrainedOption = Annotated[
     bool, Option(help="Decode only LaTeX that parses (never for imported checkpoints).")
 ]
-AdaptiveOption = Annotated[
-    bool, Option(help="Use further scales only where hypotheses are close.")
-]
+AdaptiveOption = Annotated[bool, Option(help="Use further scales only where hypotheses are close.")]
 ModelOption = Annotated[
     Path | None, Option(help="Model folder or checkpoint (default: the bundled model).")
 ]

@@ -88,5 +88,5 @@ def _from_json(line: str, place: str) -> Prediction:
         )
     except KeyError as error:
         raise DataError(f"{place}: has no {error}") from error
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError) as error:
         raise DataError(f"{place}: not a prediction: {str(error)[:120]}") from error

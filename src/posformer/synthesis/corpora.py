@@ -166,7 +166,7 @@ def _read_lines(path: Path) -> Iterator[tuple[str, str, list[np.ndarray]]]:
                 yield str(entry["token"]), str(entry["writer"]), strokes
     except (OSError, EOFError) as error:
         raise DataError(f"{path}: {error}") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ArithmeticError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise DataError(f"{path} line {line}: not a symbol: {str(error)[:120]}") from error
 
 
