@@ -32,7 +32,7 @@ from posformer.worker_pool import Budget
 
 __all__ = ["BatchJob", "Part", "PartDone", "model_version"]
 
-_MANIFEST = "job.json"
+_MANIFEST = "_job.json"  # readers of datasets skip files with this prefix
 _PART_NAME = re.compile(r"part-(\d+)\.(jsonl|parquet)")
 
 

@@ -56,8 +56,8 @@ class BatchSummary:
         rate = f", {self.new / self.seconds:.1f} images per second" if self.new else ""
         earlier = f", {self.done - self.new} before" if self.done > self.new else ""
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.errors.most_common())
-        errors = f"{self.errors.total()} errors ({kinds})" if kinds else "no errors"
-        counts = f"{self.done} inputs in {self.parts} part files, {errors}"
+        errors = f"errors: {kinds}" if kinds else "no errors"
+        counts = f"inputs: {self.done}, part files: {self.parts}, {errors}"
         return f"{counts}; {self.new} in {self.seconds:.1f} s{rate}{earlier}"
 
 
