@@ -241,7 +241,9 @@ def test_another_job_or_a_changed_source_is_refused(tmp_path):
         return error
 
     assert "other part size" in refusal(listed, "-o", out, "--part-size", 3)
-    assert "other decoding options" in refusal(listed, "-o", out, "--part-size", 2, "--no-constrained")
+    assert "other decoding options" in refusal(
+        listed, "-o", out, "--part-size", 2, "--no-constrained"
+    )
     assert "other sources" in refusal(EXAMPLES, "-o", out, "--part-size", 2)
     paths = paths_of(listed)
     listed.write_text("\n".join([paths[1], paths[0], paths[2]]) + "\n")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from posformer import __version__
-from posformer.batch.inputs import Input, absolute, is_url, iter_inputs
+from posformer.batch.inputs import Input, absolute, iter_inputs
 from posformer.batch.part_files import (
     Destination,
     PartFormat,
@@ -28,6 +28,7 @@ from posformer.errors import ConfigError, DataError, PosformerError
 from posformer.runtime.engine import model_path
 from posformer.search import DecodingOptions
 from posformer.text_output import json_text
+from posformer.urls import is_url
 from posformer.worker_pool import Budget
 
 __all__ = ["BatchJob", "Part", "PartDone", "model_version"]

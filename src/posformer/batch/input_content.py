@@ -6,8 +6,9 @@ import io
 from functools import lru_cache
 from typing import Any
 
-from posformer.batch.inputs import Input, file_system, is_url, open_file
+from posformer.batch.inputs import Input, open_file
 from posformer.errors import ImageError
+from posformer.urls import file_system, is_url
 
 __all__ = ["open_input", "prepare_readers"]
 

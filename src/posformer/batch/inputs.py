@@ -12,11 +12,12 @@ from urllib.parse import unquote, urlsplit
 
 from posformer.batch.files import SUFFIXES
 from posformer.errors import DataError
+from posformer.urls import file_system, is_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Input", "absolute", "file_system", "is_url", "iter_inputs", "open_file"]
+__all__ = ["Input", "absolute", "iter_inputs", "open_file"]
 
 _LISTS, _TAR, _PARQUET = (".txt", ".list"), ".tar", ".parquet"
 _COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
@@ -51,31 +52,11 @@ def iter_inputs(sources: Sequence[str], key_column: str | None = None) -> Iterat
             yield from _inputs_of(key, key_column)
 
 
-def is_url(path: str) -> bool:
-    """Return whether a path is a URL."""
-    return "://" in path
-
-
 def absolute(path: str) -> str:
     """Return a path that is valid in every folder; `file://` becomes a path, others stay URLs."""
     if path.startswith("file://"):
         return unquote(urlsplit(path).path)
     return path if is_url(path) else str(Path(path).absolute())
-
-
-def file_system(url: str) -> tuple[Any, str]:
-    """Return the fsspec file system of a URL, and the path in it.
-
-    Raises:
-        DataError: If the library for this kind of URL is not installed.
-    """
-    from fsspec.core import url_to_fs
-
-    try:
-        system, path = url_to_fs(url)
-    except (ImportError, ValueError) as error:  # an unknown protocol is a ValueError
-        raise DataError(f"{url}: {error}") from error
-    return system, path
 
 
 def open_file(path: str) -> IO[bytes]:
@@ -166,8 +147,9 @@ def _members(key: str, location: str) -> Iterator[Input]:
         while (member := archive.next()) is not None:
             if member.isreg() and member.name.lower().endswith(tuple(SUFFIXES)):
                 yield Input(f"{key}#{member.name}", location, (member.offset_data, member.size))
-            if len(archive.members) >= _MEMBERS:
-                archive.members.clear()
+            seen: list[tarfile.TarInfo] = archive.members  # type: ignore[attr-defined]
+            if len(seen) >= _MEMBERS:
+                seen.clear()
 
 
 def _rows(key: str, location: str, key_column: str | None) -> Iterator[Input]:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import IO, Any, Literal, Protocol
 
 from posformer.atomic import atomic_path
-from posformer.batch.inputs import absolute, file_system, is_url
+from posformer.batch.inputs import absolute
 from posformer.errors import DataError, PosformerError
 from posformer.text_output import json_text
+from posformer.urls import file_system, is_url
 
 __all__ = ["Destination", "PartFormat", "Row", "decode_rows", "encode_rows", "open_destination"]
 

@@ -24,7 +24,11 @@ AdaptiveOption = Annotated[
     bool, Option(help="Search further only where greedy search leaves a doubt.")
 ]
 ModelOption = Annotated[
-    Path | None, Option(help="Model folder or checkpoint (default: the bundled model).")
+    str | None,
+    Option(
+        help="Model folder, checkpoint, hf://OWNER/NAME[@REVISION] or another URL "
+        "(default: the bundled model)."
+    ),
 ]
 AllowCodeOption = Annotated[
     bool,
