@@ -100,7 +100,9 @@ class _Handler(BaseHTTPRequestHandler):
             new = [line["value"] for line in lines if line["key"] == "file"]
             files = {one["path"]: base64.b64decode(one["content"]) for one in new}
             commit = self.server.commit(match[1], files)
-            self._json({"commitUrl": f"{self.server.url}/x/commit/{commit}", "commitOid": commit})
+            self._json(
+                {"commitUrl": f"{self.server.url}/{match[1]}/commit/{commit}", "commitOid": commit}
+            )
         else:
             self._error(404, "", path)
 

@@ -11,6 +11,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from posformer.atomic import atomic_folder
 from posformer.errors import DataError, ModelError, PosformerError
@@ -20,7 +21,6 @@ from posformer.urls import file_system
 __all__ = ["HubModel", "fetch_model", "push_model"]
 
 _HUB_NAME = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@(.+))?")
-_MAX_CONFIG_BYTES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,7 @@ def push_model(folder: Path, model: HubModel) -> str:
     Raises:
         ModelError: If the upload fails.
     """
-    from huggingface_hub import HfApi
-
-    api = HfApi()
+    api = _hub().HfApi()
     try:
         api.create_repo(model.repository, exist_ok=True)
         commit = api.upload_folder(
@@ -89,11 +87,9 @@ def push_model(folder: Path, model: HubModel) -> str:
 
 
 def _from_hub(url: str) -> Path:
-    from huggingface_hub import snapshot_download
-
     model = HubModel.parse(url)
     try:
-        folder = snapshot_download(
+        folder = _hub().snapshot_download(
             model.repository, revision=model.revision, allow_patterns=sorted(FILES)
         )
     except (OSError, ValueError) as error:
@@ -101,11 +97,19 @@ def _from_hub(url: str) -> Path:
     return Path(folder)
 
 
+def _hub() -> Any:
+    """Return the client library. It reads this variable once, and otherwise reports its use."""
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    import huggingface_hub
+
+    return huggingface_hub
+
+
 def _from_file_system(url: str) -> Path:
     """Return a folder of the cache; its name has the checksum of the config."""
     try:
         system, path = file_system(url.rstrip("/"))
-        config = system.cat_file(f"{path}/{CONFIG}", 0, _MAX_CONFIG_BYTES)
+        config = system.cat_file(f"{path}/{CONFIG}")
         digest = hashlib.sha256(config).hexdigest()
         folder = _cache() / f"{path.rsplit('/', 1)[-1]}-{digest[:16]}"
         if folder.exists():
