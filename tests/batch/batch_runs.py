@@ -51,9 +51,9 @@ def rows(folder: Path) -> list[dict]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = PLENTY) -> None:
     """Wait until a condition holds."""
-    deadline = time.monotonic() + PLENTY
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -14,7 +14,8 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from posformer.batch.batch_job import BatchJob, Part, PartDone, model_version
 from posformer.batch.batch_worker import open_pool, result_of
@@ -72,11 +73,10 @@ def run_ray(
                         yield done
 
 
-def _dataset(job: BatchJob, flag: Any, least: int, most: int) -> Any:
+def _dataset(job: BatchJob, flag: _Event, least: int, most: int) -> Any:
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
-    context.execution_options.actor_locality_enabled = True
     context.target_max_block_size = 1  # one part per block, so that actors get them one by one
     parts = ray.data.read_datasource(
         _PartSource(job, flag), override_num_blocks=1, num_cpus=0, concurrency=1
@@ -87,15 +87,13 @@ def _dataset(job: BatchJob, flag: Any, least: int, most: int) -> Any:
         batch_size=1,
         compute=ActorPoolStrategy(min_size=least, max_size=most),
         num_cpus=1,
-        max_restarts=-1,
-        max_task_retries=-1,
     )
 
 
 class _PartSource(Datasource):
     """Lists the parts of a job one by one, on one machine of the cluster."""
 
-    def __init__(self, job: BatchJob, flag: Any) -> None:
+    def __init__(self, job: BatchJob, flag: _Event) -> None:
         super().__init__()
         self._job, self._flag = job, flag
 
@@ -115,10 +113,10 @@ class _PartSource(Datasource):
         return [ReadTask(lambda: _part_blocks(job, flag), metadata)]
 
 
-def _part_blocks(job: BatchJob, flag: Any) -> Iterator[pa.Table]:
+def _part_blocks(job: BatchJob, flag: _Event) -> Iterator[pa.Table]:
     try:
         for part in job.parts():
-            if ray.get(flag.is_set.remote()):
+            if flag.is_set():
                 return
             yield pa.table({"part": [pickle.dumps(part)]})
     except PosformerError as error:
@@ -128,7 +126,7 @@ def _part_blocks(job: BatchJob, flag: Any) -> Iterator[pa.Table]:
 class _PartActor:
     """Recognizes the images of one part after the other."""
 
-    def __init__(self, job: BatchJob, version: str, flag: Any) -> None:
+    def __init__(self, job: BatchJob, version: str, flag: _Event) -> None:
         self._job, self._version, self._flag = job, version, flag
         self._failure: Exception | None = None
         try:
@@ -146,7 +144,7 @@ class _PartActor:
         if isinstance(part, Exception) or self._failure:
             return part if isinstance(part, Exception) else self._failure
         try:
-            if ray.get(self._flag.is_set.remote()):
+            if self._flag.is_set():
                 return None
             if (done := self._job.find_done(part)) is not None:
                 return done
@@ -158,36 +156,37 @@ class _PartActor:
             return error
 
 
-class _Flag:
-    """Tells all machines whether the user has asked to stop."""
+class _Event(Protocol):
+    def is_set(self) -> bool: ...
 
-    def __init__(self) -> None:
-        self._is_set = False
 
-    def set(self) -> None:
-        self._is_set = True
+@dataclass(frozen=True)
+class _ClusterEvent:
+    """An event in an actor: tells all machines that the user has asked to stop."""
+
+    actor: Any  # runs a `threading.Event`
 
     def is_set(self) -> bool:
-        return self._is_set
+        return bool(ray.get(self.actor.is_set.remote()))
 
 
 @contextmanager
-def _stop_flag(should_stop: Callable[[], bool]) -> Iterator[Any]:
+def _stop_flag(should_stop: Callable[[], bool]) -> Iterator[_Event]:
     """Yield an actor on the driver's machine, which lives as long as the job."""
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    flag = ray.remote(_Flag).options(num_cpus=0, scheduling_strategy=here).remote()
+    actor = ray.remote(threading.Event).options(num_cpus=0, scheduling_strategy=here).remote()
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(_POLL_SECONDS):
             if should_stop():
-                ray.get(flag.set.remote())
+                ray.get(actor.set.remote())
                 return
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        yield flag
+        yield _ClusterEvent(actor)
     finally:
         ended.set()
         watcher.join()
@@ -198,7 +197,7 @@ def _connected(address: str | None) -> Iterator[None]:
     """Connect to a cluster, or start one; Ray takes over a signal, which is given back."""
     logging.getLogger("ray").setLevel(logging.WARNING)
     logging.getLogger("ray.data").setLevel(logging.WARNING)
-    own = {} if address else {"include_dashboard": False}
+    own: dict[str, Any] = {} if address else {"include_dashboard": False}
     handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address, logging_level=logging.WARNING, log_to_driver=False, **own)
