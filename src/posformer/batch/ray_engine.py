@@ -174,7 +174,8 @@ class _ClusterEvent:
 def _stop_flag(should_stop: Callable[[], bool]) -> Iterator[_Event]:
     """Yield an actor on the driver's machine, which lives as long as the job."""
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    actor = ray.remote(threading.Event).options(num_cpus=0, scheduling_strategy=here).remote()
+    remote: Any = ray.remote(threading.Event)  # its stubs know only functions
+    actor = remote.options(num_cpus=0, scheduling_strategy=here).remote()
     ended = threading.Event()
 
     def watch() -> None:
