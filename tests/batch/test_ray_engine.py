@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +67,24 @@ def cluster() -> Iterator[Any]:
     """Two Ray nodes of one CPU each on this machine; a dead node may be added again."""
     from ray.cluster_utils import Cluster
 
+    os.environ.update(RAY_agent_register_timeout_ms="300000")
     head = {"num_cpus": 1, "include_dashboard": False}
-    nodes = Cluster(initialize_head=True, head_node_args=head)
-    nodes.second = nodes.add_node(num_cpus=1)
+    nodes = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
+    nodes.second = patiently(lambda: nodes.add_node(num_cpus=1))
     nodes.wait_for_nodes()
     yield nodes
     nodes.shutdown()
+
+
+def patiently(start: Callable[[], Any]) -> Any:
+    """Start a node; Ray allows it 30 seconds, which a busy machine may exceed."""
+    for _ in range(8):
+        try:
+            return start()
+        except Exception as error:  # a plain one
+            if "timed out during startup" not in str(error):
+                raise
+    return pytest.skip("this machine is too busy to start a Ray node within 30 seconds")
 
 
 def run_on(cluster: Any, *arguments: object) -> subprocess.Popen:
@@ -128,7 +140,7 @@ def test_a_node_dies_in_mid_job(cluster, tmp_path):
         output = end_of(job)
     finally:
         job.kill()
-        cluster.second = cluster.add_node(num_cpus=1)
+        cluster.second = patiently(lambda: cluster.add_node(num_cpus=1))
     assert [row["path"] for row in rows(out)] == listed.read_text().splitlines()
     assert not any(row["error"] for row in rows(out))
     assert "inputs: 80, part files: 40, no errors" in output
