@@ -24,12 +24,6 @@ from posformer import Recognizer
 from posformer.serve import Settings, create_app
 
 
-def build(model: str | None, batch: int) -> FastAPI:
-    """Return the application of a replica; it starts the process that has the model."""
-    load = partial(Recognizer.load, model, threads=1)
-    return create_app(load, Settings(batch=batch))
-
-
 def application(model: str | None, replicas: int, batch: int, requests: int) -> serve.Application:
     """Return the Ray Serve application.
 
@@ -40,13 +34,18 @@ def application(model: str | None, replicas: int, batch: int, requests: int) -> 
         batch: Requests that a replica recognizes together.
         requests: Open requests per replica; further ones wait in Ray.
     """
-    ingress = serve.ingress(partial(build, model, batch))
+
+    def build() -> FastAPI:
+        """Return the application of a replica; it starts the process that has the model."""
+        load = partial(Recognizer.load, model, threads=1)
+        return create_app(load, Settings(batch=batch))
+
     deployment = serve.deployment(
         num_replicas=replicas,
         max_ongoing_requests=requests,
         ray_actor_options={"num_cpus": 1},
         health_check_period_s=10,
-    )(ingress())
+    )(serve.ingress(build)())
     return deployment.bind()
 
 

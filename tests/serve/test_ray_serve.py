@@ -40,14 +40,14 @@ def address() -> Iterator[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "RAY_agent_register_timeout_ms": "300000"},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout
     seen = []
     for line in process.stdout:
         seen.append(line)
-        if "Ctrl-C stops" in line:
+        if line.startswith("http://"):
             break
     else:
         pytest.fail("".join(seen))

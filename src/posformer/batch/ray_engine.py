@@ -62,15 +62,23 @@ def run_ray(
         if most < min_workers:
             raise ConfigError(f"--max-workers {most} is less than --min-workers {min_workers}")
         with _stop_flag(should_stop) as flag:
-            for batch in _dataset(job, flag, min_workers, most).iter_batches(
-                batch_size=None, prefetch_batches=0
-            ):
-                for done in map(pickle.loads, batch["done"]):
-                    if isinstance(done, Exception):
-                        raise done
-                    if done is not None:
-                        advance(done.count)
-                        yield done
+            for done in _answers(_dataset(job, flag, min_workers, most)):
+                if isinstance(done, Exception):
+                    raise done
+                if done is not None:
+                    advance(done.count)
+                    yield done
+
+
+def _answers(parts: Any) -> Iterator[PartDone | Exception | None]:
+    """Yield what the actors answer; an error of Ray itself becomes one line."""
+    batches = parts.iter_batches(batch_size=None, prefetch_batches=0)
+    try:
+        for batch in batches:
+            yield from map(pickle.loads, batch["done"])
+    except ray.exceptions.RayError as error:
+        reason = next(iter(str(error).strip().splitlines()[-1:]), type(error).__name__)
+        raise PosformerError(f"Ray: {reason}") from error
 
 
 def _dataset(job: BatchJob, flag: _Event, least: int, most: int) -> Any:
