@@ -53,11 +53,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self._note()
-        if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?/?", path):
-            repository, kind, revision = match.groups()
+        if match := re.fullmatch(
+            r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?/?(.*)", path
+        ):
+            repository, kind, revision, below = match.groups()
             if (commit := self._commit(repository, revision or "main")) is None:
                 return
-            files = self.server.files[commit].items()
+            content = self.server.files[commit].items()
+            files = [(n, c) for n, c in content if not below or n.startswith(f"{below}/")]
             if kind == "tree":
                 entry = {"type": "file"}
                 self._json(

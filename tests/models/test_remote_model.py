@@ -1,5 +1,6 @@
 """Models by name, with the real client libraries and servers on loopback."""
 
+import json
 import os
 import subprocess
 import sys
@@ -163,3 +164,14 @@ def test_a_job_from_s3_to_s3(s3, tmp_path):
     ]
     body = s3.get_object(Bucket="bucket", Key="out/part-00000000.jsonl")["Body"].read().decode()
     assert body.count("\n") == 3 and "s3://bucket/scans/" in body and '"error": null' in body
+
+
+def test_a_job_with_images_of_the_hub(hub, run, tmp_path):
+    pytest.importorskip("fsspec")
+    hub.commits["me/scans"] = []
+    images = sorted(IMAGE.parent.glob("*.png"))[:2]
+    hub.commit("me/scans", {f"scans/{path.name}": path.read_bytes() for path in images})
+    run("batch", "hf://me/scans/scans/", "-o", tmp_path / "out", "--greedy")
+    rows = [json.loads(one) for one in (tmp_path / "out" / "part-00000000.jsonl").open()]
+    assert [row["path"] for row in rows] == [f"hf://me/scans/scans/{path.name}" for path in images]
+    assert not any(row["error"] for row in rows)
