@@ -67,7 +67,6 @@ def cluster() -> Iterator[Any]:
     """Two Ray nodes of one CPU each on this machine; a dead node may be added again."""
     from ray.cluster_utils import Cluster
 
-    os.environ.update(RAY_agent_register_timeout_ms="300000")
     head = {"num_cpus": 1, "include_dashboard": False}
     nodes = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
     nodes.second = patiently(lambda: nodes.add_node(num_cpus=1))
