@@ -194,3 +194,21 @@ def test_worker_protocol():
     first = ["ready", "begin", "result", "begin", "result", "joint", "done"]
     assert kinds == [*first, "begin", "raised"]
     assert found[2] == ("result", (0, 1))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
+def test_workers_are_pinned_to_cores():
+    cores = sorted(os.sched_getaffinity(0))
+    with pool(workers=2, cores=cores) as pinned:
+        waiting = [pinned.submit(("sleep", 0.5)) for _ in range(2)]
+        assert [one.result(PLENTY) for one in waiting] == [0.5, 0.5]
+        used = [os.sched_getaffinity(process) for process in pinned.process_ids]
+    assert used == [{cores[0]}, {cores[1 % len(cores)]}]
+
+
+def test_a_worker_that_cannot_be_restarted_is_no_fault_of_a_job(tmp_path):
+    start = partial(worker_jobs.start_once, str(tmp_path / "started"))
+    with pool(start=start) as once:
+        with pytest.raises(ValueError, match="cannot start") as error:
+            once.submit(("crash",)).result(PLENTY)
+        assert error.value is once.start_failure

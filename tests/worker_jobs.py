@@ -24,6 +24,14 @@ def start_joint(folder):
     return run
 
 
+def start_once(marker):
+    """A handler that starts only in the first worker."""
+    if Path(marker).exists():
+        start_failing()
+    Path(marker).touch()
+    return _run
+
+
 def start_failing():
     raise ValueError("cannot start")
 

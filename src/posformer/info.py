@@ -4,7 +4,6 @@ import json
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from posformer import __version__
@@ -22,11 +21,11 @@ def describe_program() -> str:
     return _table(rows)
 
 
-def describe_model(path: Path | None = None) -> str:
+def describe_model(path: str | os.PathLike[str] | None = None) -> str:
     """Return the path, settings, metadata and card of a model.
 
     Args:
-        path: A model folder; the bundled model if None.
+        path: A model folder or its URL; the bundled model if None.
     """
     folder = open_folder(model_path(path))
     parts = [_table([("model", str(folder.path)), *_settings(folder), *_metadata(folder.info)])]

@@ -23,7 +23,7 @@ from posformer.ink.splitting import split_page, split_strokes
 from posformer.latex import convert, in_lines, to_latex
 from posformer.runtime.calibration import Calibrations, confidences
 from posformer.runtime.decoding import decode_images
-from posformer.runtime.engine import Engine, Runtime, load_runtime
+from posformer.runtime.engine import Engine, Runtime, load_runtime, model_path
 from posformer.runtime.thresholds import Thresholds
 from posformer.search import DecodingOptions, Hypothesis
 
@@ -156,7 +156,9 @@ class Recognizer:
         """Load a model.
 
         Args:
-            path: A model folder or a training checkpoint; the bundled model if None.
+            path: A model folder or a training checkpoint; a model of the Hugging Face Hub
+                (`hf://OWNER/NAME@REVISION`) or a model folder at another URL (`s3://…`); the
+                bundled model if None.
             engine: `onnx`, `pytorch`, or `auto` for ONNX Runtime where the model supports it.
             threads: CPU threads; all cores if None.
             allow_code: Import the Python module that a model outside this package names; a model
@@ -165,6 +167,7 @@ class Recognizer:
         Raises:
             ModelError: If the model is missing or damaged, or its module may not be imported.
         """
+        path = path if path is None else model_path(path)  # other processes need no download
         recognizer = cls(load_runtime(path, engine, threads, allow_code))
         recognizer._loaded_from = (path, engine, threads, allow_code)
         return recognizer

@@ -22,6 +22,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -92,6 +93,7 @@ class WorkerPool(Generic[Job, Result]):
         batch: Maximum number of jobs that a handler is given at once.
         budget: Limits per job.
         retry_timeouts: Whether a job that exceeds its time is tried once more, too.
+        cores: Each worker is pinned to one of these cores, in turn (Linux only); None: to none.
 
     Raises:
         Exception: What `start` raises in the worker, which must be picklable.
@@ -104,13 +106,21 @@ class WorkerPool(Generic[Job, Result]):
         batch: int = 1,
         budget: Budget | None = None,
         retry_timeouts: bool = False,
+        cores: Sequence[int] | None = None,
     ) -> None:
         self._batch, self._retry_timeouts = batch, retry_timeouts
         self._queues: dict[str, deque[_Job[Job, Result]]] = {}  # by client, the next one first
         self._changed = threading.Condition()
         self._closed = self._terminated = False
         self._seconds = 0.1  # moving average of the time per job
-        self._workers = [_Worker(start, budget or Budget()) for _ in range(workers)]
+        self.start_failure: Exception | None = None  # of the last worker that could not be started
+        self._workers = [
+            _Worker(
+                partial(_start_on, cores[number % len(cores)], start) if cores else start,
+                budget or Budget(),
+            )
+            for number in range(workers)
+        ]
         self._workers[0].start()
         self._threads = [
             threading.Thread(target=self._work, args=(worker,), name="worker", daemon=True)
@@ -243,6 +253,7 @@ class WorkerPool(Generic[Job, Result]):
                     raise RuntimeError("the pool was terminated")
                 worker.start()
             except Exception as error:
+                self.start_failure = error
                 for job in batch:
                     job.finish(error)
                 continue
@@ -268,6 +279,14 @@ class WorkerPool(Generic[Job, Result]):
         if failure.kind == "memory":
             return worker.served > 0  # others may have left less than the budget
         return failure.kind == "crash" or self._retry_timeouts
+
+
+def _start_on(core: int, start: Callable[[], Handler[Job, Result]]) -> Handler[Job, Result]:
+    """Pin this process to a core and start the handler; its threads inherit the core."""
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):  # the core may have been taken from this program meanwhile
+            os.sched_setaffinity(0, {core})
+    return start()
 
 
 def _is_wanted(future: Future[Any]) -> bool:

@@ -14,7 +14,7 @@ def explain(
     output: Annotated[Path, Option("--output", "-o", help="Folder to write.")],
     model: shared.ModelOption = None,
     against: Annotated[
-        Path | None, Option(metavar="MODEL", help="Another model to show side by side.")
+        str | None, Option(metavar="MODEL", help="Another model to show side by side.")
     ] = None,
     latex: Annotated[
         str | None, Option(help="LaTeX to explain (default: the recognized LaTeX).")

@@ -91,19 +91,27 @@ def export(
         ),
     ] = None,
     allow_code: shared.AllowCodeOption = False,
+    push: Annotated[
+        str | None,
+        Option(metavar="hf://OWNER/NAME", help="Upload the folder to the Hugging Face Hub."),
+    ] = None,
 ) -> None:
     """Write a model folder, and compare ONNX Runtime with PyTorch."""
     from posformer.models.checkpoint import load_model
+    from posformer.models.remote_model import HubModel, push_model
     from posformer.runtime.model_export import at_scale, export_model, known_of
 
+    hub_model = HubModel.parse(push) if push is not None else None
     model = at_scale(load_model(source, allow_code), scale)
     folder, difference = export_model(model, output, known_of(source), half=half, card=card)
     if difference is None:
         typer.echo(f"{folder.path}: written without ONNX files; runs with PyTorch only")
-        return
-    typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")
-    if "calibration" not in folder.info:
-        typer.echo("the confidence is not calibrated; run `posformer calibrate`")
+    else:
+        typer.echo(f"{folder.path}: written; ONNX and PyTorch agree within {difference:.1g}")
+        if "calibration" not in folder.info:
+            typer.echo("the confidence is not calibrated; run `posformer calibrate`")
+    if hub_model is not None:
+        typer.echo(f"{push_model(folder.path, hub_model)}: uploaded")
 
 
 def import_checkpoint(

@@ -22,7 +22,11 @@ ConstrainedOption = Annotated[
 ]
 AdaptiveOption = Annotated[bool, Option(help="Use further scales only where hypotheses are close.")]
 ModelOption = Annotated[
-    Path | None, Option(help="Model folder or checkpoint (default: the bundled model).")
+    str | None,
+    Option(
+        help="Model folder, checkpoint, hf://OWNER/NAME[@REVISION] or another URL "
+        "(default: the bundled model)."
+    ),
 ]
 AllowCodeOption = Annotated[
     bool,

@@ -26,8 +26,8 @@ VOCABULARY = "vocabulary.txt"
 WEIGHTS = "model.safetensors"
 CARD = "README.md"  # the model card
 FORMAT = 2  # raised when an older program could misread a newer folder
-_CONFIG = "config.json"
-_FILES = {_CONFIG, VOCABULARY, WEIGHTS, ENCODER, DECODER, CARD}  # all that a folder may contain
+CONFIG = "config.json"
+FILES = {CONFIG, VOCABULARY, WEIGHTS, ENCODER, DECODER, CARD}  # all that a folder may contain
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ModelFolder:
         except OSError as error:
             raise ModelError(f"{path}: {error.strerror or error}") from error
         if digest != self.checksums[name]:
-            raise ModelError(f"{path}: damaged (its checksum is not the one in {_CONFIG})")
+            raise ModelError(f"{path}: damaged (its checksum is not the one in {CONFIG})")
         return path
 
     def has(self, name: str) -> bool:
@@ -64,7 +64,7 @@ def open_folder(path: str | os.PathLike[str]) -> ModelFolder:
     content = _read_config(folder)
     version = content.get("format") if isinstance(content, dict) else None
     if not isinstance(version, int):
-        raise ModelError(f"{folder / _CONFIG}: not the config of a posformer model")
+        raise ModelError(f"{folder / CONFIG}: not the config of a posformer model")
     if version > FORMAT:
         raise ModelError(
             f"{folder}: model format {version} is newer than this program knows ({FORMAT}); "
@@ -72,13 +72,13 @@ def open_folder(path: str | os.PathLike[str]) -> ModelFolder:
         )
     try:
         checksums, info = dict(content["files"]), dict(content.get("info") or {})
-        if unknown := sorted(checksums.keys() - _FILES):
-            raise ConfigError(f"{_CONFIG} lists {unknown[0]!r}, which is no file of a model")
+        if unknown := sorted(checksums.keys() - FILES):
+            raise ConfigError(f"{CONFIG} lists {unknown[0]!r}, which is no file of a model")
         config = ModelConfig.from_dict(content["model"])
         incomplete = ModelFolder(folder, config, Vocabulary(()), info, checksums)
         vocabulary = Vocabulary.load(incomplete.file(VOCABULARY))
     except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{folder / _CONFIG}: incomplete: {error}") from error
+        raise ModelError(f"{folder / CONFIG}: incomplete: {error}") from error
     except (ConfigError, LatexError) as error:
         raise ModelError(f"{folder}: {error}") from error
     return ModelFolder(folder, config, vocabulary, info, checksums)
@@ -143,7 +143,7 @@ def check_replaceable(path: Path) -> None:
         raise ModelError(
             f"{path}: not empty and not an unchanged model folder; choose another path"
         ) from error
-    written = {_CONFIG, *folder.checksums}
+    written = {CONFIG, *folder.checksums}
     added = [name for name in names if name not in written or not (path / name).is_file()]
     if added:
         raise ModelError(
@@ -160,16 +160,16 @@ def store_info(folder: ModelFolder, info: Mapping[str, Any]) -> ModelFolder:
 
 def _read_config(folder: Path) -> Any:
     try:
-        return json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+        return json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except OSError as error:
         reason = "no such model folder" if not folder.is_dir() else error.strerror or str(error)
-        raise ModelError(f"{folder / _CONFIG}: {reason}") from error
+        raise ModelError(f"{folder / CONFIG}: {reason}") from error
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{folder / _CONFIG}: not JSON: {error}") from error
+        raise ModelError(f"{folder / CONFIG}: not JSON: {error}") from error
 
 
 def _write_config(folder: Path, content: Mapping[str, Any]) -> None:
-    atomic_write(folder / _CONFIG, json_text(content, indent=2) + "\n")
+    atomic_write(folder / CONFIG, json_text(content, indent=2) + "\n")
 
 
 def _sha256(path: Path) -> str:

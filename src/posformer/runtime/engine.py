@@ -11,8 +11,10 @@ from posformer.errors import ModelError
 from posformer.latex import Vocabulary
 from posformer.models.model_config import ModelConfig
 from posformer.models.model_folder import DECODER, ENCODER, open_folder
+from posformer.models.remote_model import fetch_model
 from posformer.runtime.attention_map import AttentionMap
 from posformer.search import StepModel
+from posformer.urls import is_url
 
 DEFAULT_MODEL = Path(__file__).parents[1] / "weights" / "default"
 
@@ -63,9 +65,13 @@ class TreeScoring(Protocol):
 def model_path(path: str | os.PathLike[str] | None) -> Path:
     """Return the path of a model; None stands for the bundled model.
 
+    A model of the Hugging Face Hub (`hf://OWNER/NAME`) or at another URL is downloaded first.
+
     Raises:
-        ModelError: If this installation has no bundled model.
+        ModelError: If this installation has no bundled model, or the download fails.
     """
+    if isinstance(path, str) and is_url(path):
+        return fetch_model(path)
     if path is None and not DEFAULT_MODEL.is_dir():
         raise ModelError(
             f"{DEFAULT_MODEL}: this installation has no bundled model; specify a model folder"
