@@ -18,7 +18,7 @@ from starlette.middleware.cors import CORSMiddleware
 from posformer import __version__
 from posformer.errors import BudgetError, LatexError, PosformerError
 from posformer.latex.output_formats import FormatName
-from posformer.recognizer import Recognition, Recognizer, Source
+from posformer.recognizer import Recognition, Recognizer
 from posformer.serve.jobs import (
     DescriptionJob,
     Job,
@@ -150,6 +150,9 @@ class _Api:
             int, Query(ge=1, le=most, description="Number of results, the best included.")
         ]
         explain_type = Annotated[bool, Query(description="Add the attention map of each symbol.")]
+        symbols_type = Annotated[
+            bool, Query(description="Add the confidence and the alternatives of each symbol.")
+        ]
         format_type = Annotated[
             FormatName | None, Query(description="Add the result in this format, as `text`.")
         ]
@@ -161,14 +164,16 @@ class _Api:
             top_k: top_k_type = 1,
             explain: explain_type = False,
             format: format_type = None,
+            symbols: symbols_type = False,
         ) -> Answer:
             """Recognize an image (PNG, JPEG, WebP, GIF, BMP, TIFF, PPM) or a file of ink.
 
             Ink is InkML, Xournal++, SVG or Excalidraw.
             """
+            options = replace(self.settings.options, top_k=top_k, symbols=symbols)
             name = file.filename or "-"
-            content = await file.read()
-            return await self._answer(request, name, content, top_k, explain, format)
+            job = RecognitionJob(await file.read(), name, options, explain)
+            return await self._answer(request, job, format)
 
         @router.post("/strokes", responses=_ERRORS, response_model_exclude_none=True)
         async def strokes(
@@ -177,10 +182,13 @@ class _Api:
             top_k: top_k_type = 1,
             explain: explain_type = False,
             format: format_type = None,
+            symbols: symbols_type = False,
         ) -> Answer:
             """Recognize pen strokes."""
             check_strokes(ink.strokes, self.settings)
-            return await self._answer(request, "strokes", ink.strokes, top_k, explain, format)
+            options = replace(self.settings.options, top_k=top_k, symbols=symbols)
+            job = RecognitionJob(ink.strokes, "strokes", options, explain)
+            return await self._answer(request, job, format)
 
         @router.post("/latex", responses=_ERRORS)
         async def latex(request: Request, body: Latex) -> Expression:
@@ -210,25 +218,15 @@ class _Api:
 
         return router
 
-    async def _answer(
-        self,
-        request: Request,
-        path: str,
-        source: Source,
-        top_k: int,
-        explain: bool,
-        format: str | None,
-    ) -> Answer:
+    async def _answer(self, request: Request, job: RecognitionJob, format: str | None) -> Answer:
         """Recognize a source and return the answer; raise an error if it is not readable."""
         start = perf_counter()
-        options = replace(self.settings.options, top_k=top_k)
-        job = RecognitionJob(source, path, options, explain)
-        outcome: Outcome = await self._run(request, job, group=options)
+        outcome: Outcome = await self._run(request, job, group=job.options)
         found = outcome.recognition
         if found.error:
             raise _NotReadableError(found)
         return Answer(
-            path=path,
+            path=job.name,
             **found.to_dict(),
             **_formatted(found, format),
             formulas=[FormulaReading(**one.to_dict()) for one in found.formulas]
