@@ -71,7 +71,7 @@ def _quoted(text: str) -> str:
     return '"{}"'.format(text.replace('"', "”"))
 
 
-class _AsciiMath(TreeText):
+class AsciiMathText(TreeText):
     symbols: ClassVar[Mapping[str, str]] = {
         **{token: token[1:] for token in tokens_of("greek").difference(_WITHOUT_NAME)},
         **{token: f'"{token[1:]}"' for token in NAMES},
@@ -143,4 +143,4 @@ _UNSAFE_SCRIPTS = OPENERS | CLOSERS | tokens_of("bar") | {"+", "-"}
 
 def to_asciimath(tokens: Sequence[str]) -> str:
     """Return tokens in caption form as AsciiMath."""
-    return _AsciiMath().write(tokens)
+    return AsciiMathText().write(tokens)

@@ -70,7 +70,7 @@ _GROUPS = ("{", r"\left")
 _UNSAFE_SCRIPTS = OPENERS | CLOSERS | {"+", "-", "/"}
 
 
-class _Typst(TreeText):
+class TypstText(TreeText):
     symbols: ClassVar[Mapping[str, str]] = {
         **{token: token[1:] for token in tokens_of("greek") | NAMES},
         **table(_VARIANTS),
@@ -163,4 +163,4 @@ class _Typst(TreeText):
 
 def to_typst(tokens: Sequence[str]) -> str:
     """Return tokens in caption form as Typst mathematics, without the dollar signs around it."""
-    return _Typst().write(tokens)
+    return TypstText().write(tokens)

@@ -1,0 +1,45 @@
+"""The tables of symbols and output formats for the web page, which writes formats itself."""
+
+import json
+import string
+from functools import cache
+from typing import Any
+
+from posformer.latex.asciimath import AsciiMathText
+from posformer.latex.symbols import DELIMITER_PAIRS, FENCES, SYMBOLS
+from posformer.latex.tree_text import CHARACTERS, TreeText
+from posformer.latex.typst import TypstText
+from posformer.latex.unicode_text import MARKS, SCRIPTS, STYLED_COMMANDS, UnicodeText, styled
+
+
+@cache
+def latex_tables() -> bytes:
+    """Return the tables as JSON; `symbols.js` documents how they are used."""
+    tables: dict[str, Any] = {
+        "symbols": {
+            token: {"kind": one.kind, "arguments": one.arguments, "option": one.option}
+            for token, one in SYMBOLS.items()
+        },
+        "delimiters": dict(DELIMITER_PAIRS),
+        "fences": dict(FENCES),
+        "characters": dict(CHARACTERS),
+        "typst": _texts(TypstText),
+        "asciimath": _texts(AsciiMathText),
+        "unicode": {
+            **_texts(UnicodeText),
+            "scripts": SCRIPTS,
+            "marks": MARKS,
+            "styles": {command: _styles(command) for command in STYLED_COMMANDS},
+        },
+    }
+    return json.dumps(tables, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _texts(format: type[TreeText]) -> dict[str, Any]:
+    return {"symbols": dict(format.symbols), "templates": dict(format.templates)}
+
+
+def _styles(command: str) -> dict[str, str]:
+    """Return the characters of a command by letter, as far as there are any."""
+    found = {letter: styled(command, letter) for letter in string.ascii_letters + string.digits}
+    return {letter: text for letter, text in found.items() if text not in ("", letter)}
