@@ -14,6 +14,7 @@ import { checkStrokes, render, strokesInPixels } from "./render.js";
 import { Runtime, STRIDE } from "./runtime.js";
 import { atWorkingSize } from "./sizing.js";
 import { splitStrokes } from "./splitting.js";
+import { scoreSymbols } from "./symbol_scores.js";
 import { isValid } from "./syntax.js";
 import { inLines, toLatex } from "./tokens.js";
 
@@ -128,13 +129,14 @@ export class Recognizer {
     return atWorkingSize(image, scale * factor, margin, Math.trunc((pixels ?? 320_000) * factor ** 2));
   }
 
-  async #answer(prepare, { path, format, ...options }) {
+  async #answer(prepare, { path, format, symbols: scored = false, ...options }) {
     const start = performance.now();
     decodingOptions(options); // an invalid option is reported before any work
     const found = await this.#inTurn(async () => {
       const formulas = [];
       for (const image of prepare()) {
-        formulas.push(this.#recognition(await this.decode(image, options)));
+        const formula = this.#recognition(await this.decode(image, options));
+        formulas.push(scored ? await this.#scored(formula, image) : formula);
       }
       return joinLines(formulas);
     });
@@ -148,9 +150,15 @@ export class Recognizer {
       path,
       mathml: convert(found.tokens, "mathml"),
       ...formatted(found.tokens, format),
+      ...(scored ? { tokens: found.tokens, symbols: found.symbols } : {}),
       milliseconds: Math.round((performance.now() - start) * 10) / 10,
       unsure: found.confidence < limit,
     };
+  }
+
+  async #scored(formula, image) {
+    const symbols = await scoreSymbols(this.runtime, this.#atScale(image, 1), formula.tokens);
+    return { ...formula, symbols };
   }
 
   /** Run a job when those before it have ended. */
@@ -187,9 +195,20 @@ function joinLines(lines) {
     tokens,
     confidence,
     readings: [{ latex: toLatex(inLines(tokens)), confidence }],
+    symbols: joinSymbols(lines),
     readable: 2 * count > tokens.length,
     isEmpty: lines.every((line) => line.isEmpty),
   };
+}
+
+/** Return the symbols of all lines with their indices in the joined tokens. */
+function joinSymbols(lines) {
+  let start = 0;
+  return lines.flatMap(({ tokens, symbols = [] }) => {
+    const moved = symbols.map((symbol) => ({ ...symbol, index: symbol.index + start }));
+    start += tokens.length + 1; // and the line break
+    return moved;
+  });
 }
 
 function rounded({ latex, confidence }) {

@@ -58,6 +58,7 @@ def serve(
     from functools import partial
 
     from posformer.recognizer import Recognizer
+    from posformer.runtime.engine import model_path
     from posformer.search import DecodingOptions
     from posformer.serve import Settings, allowed_hosts, create_app
     from posformer.serve import serve as run
@@ -76,5 +77,5 @@ def serve(
         connections=connections,
     )
     load = partial(Recognizer.load, model, threads=threads, allow_code=allow_code)
-    server = create_app(load, settings)
+    server = create_app(load, settings, model_path(model))
     run(server, host, port, lambda address: typer.echo(f"{address} (Ctrl-C stops)"))

@@ -85,7 +85,7 @@ structure    -     -: { } \limits \\ &
 environment  [.]   -: \begin{array}
 """
 
-FENCES: Mapping[str, tuple[str, str]] = {
+_FENCES: Mapping[str, tuple[str, str]] = {
     "cases": (r"\{", ""),
     "pmatrix": ("(", ")"),
     "bmatrix": ("[", "]"),
@@ -195,5 +195,5 @@ def fence_of(token: str) -> tuple[str, ...]:
     environment = ENVIRONMENT.fullmatch(token)
     if environment is None:
         return ()
-    left, right = FENCES.get(environment[2].rstrip("*"), ("", ""))
+    left, right = _FENCES.get(environment[2].rstrip("*"), ("", ""))
     return tuple((left if environment[1] == "begin" else right).split())

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, cast
 
@@ -29,7 +30,7 @@ from posformer.serve.jobs import (
     check_strokes,
 )
 from posformer.serve.middleware import HEADERS, RequestGuard
-from posformer.serve.page import page_routes
+from posformer.serve.page_routes import page_routes
 from posformer.serve.schemas import (
     Answer,
     Expression,
@@ -42,6 +43,7 @@ from posformer.serve.schemas import (
     Strokes,
 )
 from posformer.serve.settings import Settings
+from posformer.serve.site import server_site
 from posformer.worker_pool import Budget, WorkerPool
 
 _LOG = logging.getLogger("posformer.serve")
@@ -65,7 +67,9 @@ _ERRORS[503]["headers"] = {"Retry-After": _RETRY_AFTER}
 
 
 def create_app(
-    recognizer: Recognizer | Callable[[], Recognizer], settings: Settings | None = None
+    recognizer: Recognizer | Callable[[], Recognizer],
+    settings: Settings | None = None,
+    model: Path | None = None,
 ) -> FastAPI:
     """Return the page and the API as an ASGI application, and start its worker processes.
 
@@ -73,6 +77,8 @@ def create_app(
         recognizer: What `Recognizer.load` returns, or a picklable function that returns it in the
             worker processes, such as `partial(Recognizer.load, path)`.
         settings: Limits and options; the defaults if None.
+        model: The model folder that the page loads to recognize in the browser; None if it
+            should only recognize through the server.
 
     Raises:
         ModelError: If a worker cannot load the model.
@@ -99,7 +105,7 @@ def create_app(
         # The default pages load scripts from other hosts; /docs is a page of this package.
         docs_url=None,
         redoc_url=None,
-        routes=page_routes(),
+        routes=page_routes(server_site(model)),
     )
     app.state.settings, app.state.pool = settings, pool
     app.include_router(_Api(pool, settings).router())

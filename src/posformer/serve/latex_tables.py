@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from posformer.latex.asciimath import AsciiMathText
-from posformer.latex.symbols import DELIMITER_PAIRS, FENCES, SYMBOLS
+from posformer.latex.symbols import DELIMITER_PAIRS
 from posformer.latex.tree_text import CHARACTERS, TreeText
 from posformer.latex.typst import TypstText
 from posformer.latex.unicode_text import MARKS, SCRIPTS, STYLED_COMMANDS, UnicodeText, styled
@@ -14,14 +14,9 @@ from posformer.latex.unicode_text import MARKS, SCRIPTS, STYLED_COMMANDS, Unicod
 
 @cache
 def latex_tables() -> bytes:
-    """Return the tables as JSON; `symbols.js` documents how they are used."""
+    """Return the tables as JSON, for `tables.js`."""
     tables: dict[str, Any] = {
-        "symbols": {
-            token: {"kind": one.kind, "arguments": one.arguments, "option": one.option}
-            for token, one in SYMBOLS.items()
-        },
         "delimiters": dict(DELIMITER_PAIRS),
-        "fences": dict(FENCES),
         "characters": dict(CHARACTERS),
         "typst": _texts(TypstText),
         "asciimath": _texts(AsciiMathText),

@@ -1,11 +1,17 @@
-// The page: sends ink and images to the server and shows the results.
+// The page: has ink and images recognized, on the server or on this device, and shows the results.
 
-import { describeLatex, describeModel, recognizeImage, recognizeStrokes } from "./api.js";
+import { server } from "./api.js";
+import { Corrections } from "./corrections.js";
 import { Crop } from "./crop.js";
+import { FORMATS, toLatex, tokenize } from "./expression.js";
 import { formula, formulaImage } from "./formula.js";
 import { History } from "./history.js";
 import { showForest, showAttention } from "./how.js";
 import { Ink } from "./ink.js";
+import { isInk } from "./ink_files.js";
+import { LocalRecognizer } from "./local.js";
+import { mathElement, mathText } from "./mathml.js";
+import { SymbolChoices } from "./symbol_choices.js";
 
 const TOP_K = 5;
 const SURE_FROM = 0.8; // confidence below which a result is called likely
@@ -16,11 +22,17 @@ const at = (id) => document.getElementById(id);
 const ink = new Ink(at("ink"));
 const crop = new Crop(at("crop"));
 const history = new History();
+const corrections = new Corrections();
+const choices = new SymbolChoices(at("formula"), at("choices"), chooseSymbol);
+const app = await (await fetch("app.json")).json();
+const local = new LocalRecognizer();
+let recognizer = server;
 
 // The input: an image with its file name, or null for the ink.
 let image = null;
 let inputId = crypto.randomUUID?.() ?? String(Math.random());
 let shown = { latex: "", mathml: "" };
+let answered = null; // the last answer, if its symbols can be chosen
 
 // Recognition: one request at a time; later changes are sent when it has returned.
 
@@ -42,16 +54,18 @@ async function recognizeNow() {
   changed = false;
   if (!image && ink.isEmpty) { showNothing(); return; }
   busy = true;
+  const used = recognizer;
   clearTimeout(timer);
   at("formula").ariaBusy = true;
   const requested = inputId;
   at("state").textContent = "Recognizing…";
   at("formula").classList.add("stale");
   try {
-    const options = { topK: TOP_K, explain: at("how").open };
+    if (used === local) await local.load(app.bytes, () => {});
+    const options = { topK: TOP_K, explain: used === server && at("how").open };
     const answer = image
-      ? await recognizeImage(image.blob, image.name, options)
-      : await recognizeStrokes(ink.strokes, options);
+      ? await used.recognizeImage(image.blob, image.name, options)
+      : await used.recognizeStrokes(ink.strokes, options);
     if (requested === inputId && (image || !ink.isEmpty)) await showAnswer(answer);
   } catch (error) {
     if (requested === inputId) showProblem(error.message);
@@ -64,6 +78,7 @@ async function recognizeNow() {
 }
 
 function newInput() {
+  corrections.clear();
   inputId = crypto.randomUUID?.() ?? String(Math.random());
 }
 
@@ -75,13 +90,30 @@ async function showAnswer(answer) {
   at("state").textContent = answer.unsure
     ? "Check it, or choose an alternative."
     : `Recognized in ${Math.round(answer.milliseconds)} ms`;
-  showFormula(answer.latex, answer.mathml);
-  showAlternatives([answer, ...answer.alternatives]);
+  showCorrected(answer);
+  showAlternatives([{ ...answer, latex: shown.latex }, ...answer.alternatives]);
   addToHistory();
   if (at("how").open) {
     showAttention(at("attention"), answer.explanation);
-    showForest(at("forest"), (await describeLatex(answer.latex)).trees);
+    showForest(at("forest"), (await recognizer.describeLatex(shown.latex)).trees);
   }
+}
+
+// Shows an answer with the symbols that the user has chosen.
+function showCorrected(answer) {
+  if (!answer.symbols) { showFormula(answer.latex, answer.mathml); return; }
+  const { tokens, chosen } = corrections.apply(answer);
+  const element = mathElement(tokens, { indexed: true });
+  const mathml = chosen.size || !answer.mathml ? mathText(tokens) : answer.mathml;
+  showFormula(toLatex(tokens), mathml, { element });
+  answered = answer;
+  choices.offer(answer.symbols, chosen);
+}
+
+function chooseSymbol(symbol, token) {
+  corrections.choose(answered, symbol.index, token);
+  showCorrected(answered);
+  addToHistory();
 }
 
 function showConfidence({ confidence, unsure }) {
@@ -92,15 +124,25 @@ function showConfidence({ confidence, unsure }) {
   mark.textContent = `${label}, ${Math.round(100 * confidence)} %`;
 }
 
-function showFormula(latex, mathml, { typed = false } = {}) {
+function showFormula(latex, mathml, { typed = false, element = null } = {}) {
   shown = { latex, mathml };
+  answered = null;
+  choices.close();
   if (!typed) at("latex").value = latex;
-  at("formula").replaceChildren(...(latex ? [formula(mathml)] : []));
+  at("formula").replaceChildren(...(latex ? [element ?? formula(mathml)] : []));
   at("formula").classList.toggle("empty", !latex);
-  for (const button of document.querySelectorAll("[data-copy]")) button.disabled = !latex;
+  enableCopying();
 }
 
-async function showAlternatives(hypotheses) {
+function enableCopying() {
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    const isKnown = recognizer === server || button.dataset.copy in FORMATS || button.dataset.copy === "png";
+    button.disabled = !shown.latex || !isKnown;
+    button.title = isKnown ? "" : "Needs the server";
+  }
+}
+
+function showAlternatives(hypotheses) {
   const box = at("alternatives");
   const buttons = hypotheses.map(({ latex, confidence }, index) => {
     const button = document.createElement("button");
@@ -110,15 +152,11 @@ async function showAlternatives(hypotheses) {
     button.addEventListener("click", () => choose(latex, button));
     const share = document.createElement("small");
     share.textContent = `${Math.round(100 * confidence)} %`;
-    button.append(latex, share);
+    button.append(mathElement(tokenize(latex), { display: "inline" }), share);
     return button;
   });
   box.replaceChildren(...buttons);
   at("alternatives-box").hidden = hypotheses.length < 2;
-  await Promise.all(hypotheses.map(async ({ latex }, index) => {
-    const { mathml } = await describeLatex(latex).catch(() => ({}));
-    if (mathml) buttons[index].firstChild.replaceWith(formula(mathml, "inline"));
-  }));
 }
 
 async function choose(latex, button) {
@@ -130,7 +168,7 @@ async function choose(latex, button) {
 
 async function typeset(latex, { typed }) {
   try {
-    const found = await describeLatex(latex);
+    const found = await recognizer.describeLatex(latex);
     if (typed && at("latex").value !== latex) return;
     showFormula(latex, found.mathml, { typed });
     showProblem(latex.trim() ? found.problem : null);
@@ -218,9 +256,9 @@ async function open(file) {
   if (!file) return;
   let bitmap = null;
   try {
-    bitmap = await createImageBitmap(file);
+    if (!isInk(file.name)) bitmap = await createImageBitmap(file);
   } catch {
-    // InkML, PDF, and formats that only the server may support.
+    // PDF, and formats that only the server may support.
   }
   const blob = bitmap ? await crop.ask(bitmap) : file;
   if (!blob) return;
@@ -229,6 +267,7 @@ async function open(file) {
   URL.revokeObjectURL(at("image").src);
   at("image").src = URL.createObjectURL(blob);
   at("image").hidden = !bitmap;
+  at("file-name").textContent = bitmap ? "" : image.name;
   at("shown").hidden = false;
   showTools();
   showFormula("", "");
@@ -294,7 +333,7 @@ async function copy(kind) {
     } else if (texts[kind]) {
       await copyText(texts[kind]());
     } else {
-      const { text, problem } = await describeLatex(shown.latex, kind);
+      const { text, problem } = await recognizer.describeLatex(shown.latex, kind);
       if (text === null) { showProblem(problem); return; }
       await copyText(text);
     }
@@ -329,7 +368,7 @@ at("how").addEventListener("toggle", () => {
 
 async function showSymbols() {
   try {
-    const { words: tokens } = await describeModel();
+    const { words: tokens } = await recognizer.describeModel();
     at("vocabulary").replaceChildren(...tokens.map((token) => {
       const item = document.createElement("li");
       item.textContent = token;
@@ -408,3 +447,69 @@ try { known = localStorage.getItem(THEME); } catch { /* private windows store no
 applyTheme(known);
 showTools();
 showHistory();
+
+// On the server or on this device
+
+const MODE = "posformer.mode";
+
+async function useLocal() {
+  if (!app.local) return;
+  recognizer = local;
+  showMode();
+  at("loading").hidden = false;
+  try {
+    await local.load(app.bytes, (loaded, total) => { at("progress").value = Math.min(1, loaded / total); });
+  } catch (error) {
+    showProblem(error.message);
+    if (app.server) useServer();
+    return;
+  } finally {
+    at("loading").hidden = true;
+  }
+  document.documentElement.dataset.ready = "local";
+}
+
+function useServer() {
+  recognizer = server;
+  showMode();
+}
+
+function showMode() {
+  const isLocal = recognizer === local;
+  at("mode").hidden = !app.server || !app.local;
+  at("mode").setAttribute("aria-checked", isLocal);
+  at("how").hidden = isLocal;
+  at("api").hidden = !app.server;
+  enableCopying();
+}
+
+at("mode").addEventListener("click", async () => {
+  const toLocal = recognizer === server;
+  try { localStorage.setItem(MODE, toLocal ? "local" : "server"); } catch { /* for this visit */ }
+  if (toLocal) await useLocal();
+  else useServer();
+  if (image || !ink.isEmpty) recognizeSoon(0);
+});
+
+// The static page works offline after the first visit. Its worker is in charge before the model
+// is loaded, so that the model is cached.
+async function keepOffline() {
+  if (app.server || !navigator.serviceWorker) return;
+  try {
+    await navigator.serviceWorker.register("sw.js");
+    await navigator.serviceWorker.ready;
+    if (!navigator.serviceWorker.controller)
+      await new Promise((done) => navigator.serviceWorker.addEventListener("controllerchange", done, { once: true }));
+  } catch {
+    // Without HTTPS there is no service worker: the page works, but not offline.
+  }
+}
+
+let mode = null;
+try { mode = localStorage.getItem(MODE); } catch { /* private windows store nothing */ }
+showMode();
+if (!app.server || mode === "local") {
+  await keepOffline();
+  await useLocal();
+}
+document.documentElement.dataset.ready ??= "server";

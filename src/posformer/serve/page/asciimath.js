@@ -1,6 +1,6 @@
 // LaTeX as AsciiMath; a port of `posformer.latex.asciimath`.
 
-import { CLOSERS, fences, OPENERS, TABLES } from "./symbols.js";
+import { CLOSERS, fences, OPENERS, TABLES } from "./tables.js";
 import { depths, interleave, isBar, isPlain, isPrimes, TreeText } from "./tree_text.js";
 
 const MAX_COLUMNS = 20; // to which short lines are filled up

@@ -2,12 +2,22 @@
 
 import { toAsciiMath } from "./asciimath.js";
 import { mathText } from "./mathml.js";
-import { LatexError, LINE_BREAK, parse, tokenize, toLatex } from "./tree.js";
+import { LatexError } from "./recognizer/errors.js";
+import { inLines, toLatex as joined } from "./recognizer/tokens.js";
+import { parse } from "./recognizer/tree.js";
 import { toTypst } from "./typst.js";
 import { toUnicode } from "./unicode.js";
 
+const ENVIRONMENT = String.raw`\\(begin|end)\s*\{\s*([A-Za-z]+\*?)\s*\}`;
+const TOKEN = new RegExp(String.raw`${ENVIRONMENT}|\\[A-Za-z]+|\\[^\sA-Za-z]|\S`, "gu");
+
+export const tokenize = (text) => Array.from(text.matchAll(TOKEN), ([token, side, name]) =>
+  (side ? `\\${side}{${name}}` : token));
+
+export const toLatex = (tokens) => joined(inLines(tokens));
+
 function toMarkdown(tokens) {
-  const fence = tokens.includes(LINE_BREAK) ? "$$" : "$";
+  const fence = tokens.includes("\\\\") ? "$$" : "$";
   return `${fence}${toLatex(tokens)}${fence}`;
 }
 

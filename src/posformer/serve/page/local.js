@@ -12,17 +12,17 @@ export class LocalRecognizer {
   #next = 0;
   #loaded = null;
 
-  // Loads the model once; `onProgress` receives loaded and total bytes.
-  load(onProgress) {
-    this.#loaded ??= this.#start(onProgress).catch((error) => {
+  // Loads the model once; `onProgress` receives the loaded and all bytes.
+  load(bytes, onProgress) {
+    this.#loaded ??= this.#start(bytes, onProgress).catch((error) => {
       this.#loaded = null;
       throw error;
     });
     return this.#loaded;
   }
 
-  async #start(onProgress) {
-    this.#worker = new Worker(new URL("local/worker.js", document.baseURI), { type: "module" });
+  async #start(bytes, onProgress) {
+    this.#worker = new Worker(new URL("worker.js", document.baseURI), { type: "module" });
     this.#worker.addEventListener("message", ({ data }) => {
       if (data.progress) { onProgress(...data.progress); return; }
       const { done, failed } = this.#calls.get(data.number);
@@ -35,7 +35,7 @@ export class LocalRecognizer {
         failed(new ApiError("The recognizer could not be started in this browser."));
       this.#calls.clear();
     });
-    await this.#call("load", new URL(MODEL, document.baseURI).href);
+    await this.#call("load", new URL(MODEL, document.baseURI).href, bytes);
   }
 
   #call(name, ...parameters) {

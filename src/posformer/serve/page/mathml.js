@@ -1,8 +1,9 @@
 // LaTeX tokens as MathML elements that know the index of their token.
 
-import { CLOSERS, fences, kindOf, OPENERS, TABLES } from "./symbols.js";
-import { CHARACTERS, isNumber } from "./tree_text.js";
-import { LINE_BREAK, parse } from "./tree.js";
+import { lookUp } from "./recognizer/symbols.js";
+import { parse, SEPARATORS } from "./recognizer/tree.js";
+import { CHARACTERS, CLOSERS, fences, kindOf, OPENERS, TABLES } from "./tables.js";
+import { isNumber } from "./tree_text.js";
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const IDENTIFIERS = new Set(["letter", "greek", "symbol"]);
@@ -34,9 +35,9 @@ function make(name, attributes = {}, ...children) {
 
 // Returns a `math` element; with `indexed`, each symbol is an element with a `data-index`.
 export function mathElement(tokens, { display = "block", indexed = false } = {}) {
-  const root = parse(tokens, { lenient: true });
+  const root = parse(tokens, { lenient: true }).rows[0];
   const writer = new Writer(display === "block", indexed);
-  const hasLines = root.nodes.some((node) => node.token === LINE_BREAK || node.token === "&");
+  const hasLines = root.nodes.some((node) => SEPARATORS.has(node.token));
   const content = hasLines ? writer.table(root.lines, "array") : writer.row(root.nodes);
   const math = make("math", { display }, content);
   if (display === "block") math.setAttribute("displaystyle", "true");
@@ -94,7 +95,7 @@ class Writer {
   }
 
   symbol(token, index) {
-    const text = this.style?.[token] ?? CHARACTERS[token] ?? token;
+    const text = lookUp(this.style ?? {}, token) ?? CHARACTERS.get(token) ?? token;
     const kind = kindOf(token);
     const attributes = this.indexed && index >= 0 ? { "data-index": index } : {};
     if (isNumber(token)) return make("mn", attributes, text);
@@ -145,7 +146,7 @@ class Writer {
 
   #styled(token, content) {
     const outer = this.style;
-    this.style = TABLES.unicode.styles[token];
+    this.style = lookUp(TABLES.unicode.styles, token);
     const element = content();
     this.style = outer;
     return element;

@@ -1,11 +1,11 @@
 // Writes an expression tree as text: what the output formats have in common. A port of
 // `posformer.latex.tree_text`, whose tables it uses.
 
-import { CLOSERS, kindOf, OPENERS, TABLES, tokensOf } from "./symbols.js";
-import { isSeparator, parse, Row } from "./tree.js";
+import { lookUp, tokensOf } from "./recognizer/symbols.js";
+import { parse, Row, SEPARATORS } from "./recognizer/tree.js";
+import { CHARACTERS, CLOSERS, kindOf, OPENERS } from "./tables.js";
 
 export const NAMES = new Set([...tokensOf("function", "limit"), "\\bmod"]);
-export const CHARACTERS = TABLES.characters;
 
 const CALLABLE = tokensOf("letter", "greek", "function");
 const SIGNS = new Set(["+", "-", "\\pm", "\\mp"]);
@@ -18,7 +18,7 @@ export const isNumber = (token) => /^\d$/.test(token) || token === ".";
 
 // One symbol, or one number, without scripts.
 export function isPlain(nodes) {
-  if (nodes.some((node) => node.arguments.length || node.scripts.length || isSeparator(node.token)))
+  if (nodes.some((node) => node.arguments.length || node.scripts.length || SEPARATORS.has(node.token)))
     return false;
   return nodes.length === 1 || (nodes.length > 0 && nodes.every((node) => isNumber(node.token)));
 }
@@ -30,7 +30,7 @@ export const isPrimes = (row) =>
 function isSign(nodes, number) {
   if (!SIGNS.has(nodes[number].token) || nodes[number].scripts.length) return false;
   const before = nodes[number - 1]?.token;
-  return number === 0 || OPENERS.has(before) || BEFORE_SIGN.has(before) || isSeparator(before);
+  return number === 0 || OPENERS.has(before) || BEFORE_SIGN.has(before) || SEPARATORS.has(before);
 }
 
 // The indices of the tokens that open or close nothing; any closer fits any opener.
@@ -57,7 +57,7 @@ export class TreeText {
   }
 
   write(tokens) {
-    return this.#text(this.expression(parse(tokens, { lenient: true })));
+    return this.#text(this.expression(parse(tokens, { lenient: true }).rows[0]));
   }
 
   #text(parts) {
@@ -70,14 +70,14 @@ export class TreeText {
   }
 
   symbol(token) {
-    if (token in this.symbols) return this.symbols[token];
-    return CHARACTERS[token] ?? (token.length < 2 ? token : this.literal(token));
+    if (Object.hasOwn(this.symbols, token)) return this.symbols[token];
+    return CHARACTERS.get(token) ?? (token.length < 2 ? token : this.literal(token));
   }
 
   base(node) {
     if (node.isEnvironment) return this.environment(node);
-    const template = (node.option && this.templates[`${node.token}[`])
-      || (node.arguments.length && this.templates[node.token]);
+    const template = (node.option && lookUp(this.templates, `${node.token}[`))
+      || (node.arguments.length && lookUp(this.templates, node.token));
     if (template) return this.filled(template, node);
     return node.arguments.length ? node.arguments : [this.symbol(node.token)];
   }
@@ -111,12 +111,12 @@ export class TreeText {
     const texts = new Map();
     const unpaired = unpairedDelimiters(nodes);
     for (const { token, index } of nodes)
-      if (unpaired.has(index)) texts.set(index, this.literal(CHARACTERS[token] ?? token));
+      if (unpaired.has(index)) texts.set(index, this.literal(CHARACTERS.get(token) ?? token));
     nodes.slice(1).forEach((node, number) => {
       const negation = nodes[number];
       if (negation.token !== "\\not" || !NEGATED.has(node.token) || negation.scripts.length) return;
       texts.set(negation.index, "");
-      texts.set(node.index, `${CHARACTERS[node.token] ?? node.token}${NEGATION}`);
+      texts.set(node.index, `${CHARACTERS.get(node.token) ?? node.token}${NEGATION}`);
     });
     return texts;
   }

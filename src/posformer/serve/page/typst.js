@@ -1,6 +1,7 @@
 // LaTeX as Typst mathematics; a port of `posformer.latex.typst`.
 
-import { CLOSERS, fences, OPENERS, TABLES, tokensOf } from "./symbols.js";
+import { tokensOf } from "./recognizer/symbols.js";
+import { CLOSERS, fences, OPENERS, TABLES } from "./tables.js";
 import { depths, interleave, isPlain, isPrimes, TreeText } from "./tree_text.js";
 
 const EMPTY = '""';

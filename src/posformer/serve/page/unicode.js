@@ -1,6 +1,7 @@
 // LaTeX as one line of Unicode text; a port of `posformer.latex.unicode_text`.
 
-import { CLOSERS, fences, kindOf, OPENERS, TABLES, tokensOf } from "./symbols.js";
+import { lookUp, tokensOf } from "./recognizer/symbols.js";
+import { CLOSERS, fences, kindOf, OPENERS, TABLES } from "./tables.js";
 import { isPlain, isPrimes, NAMES, TreeText } from "./tree_text.js";
 
 const { scripts: SCRIPTS, marks: MARKS, styles: STYLES } = TABLES.unicode;
@@ -40,7 +41,7 @@ class UnicodeText extends TreeText {
   filled(template, node) {
     const index = node.option ? this.#letters(node.option.nodes) : "";
     const raised = scriptText("^", index);
-    const sign = ROOTS[index] ?? (raised ? `${raised}√` : "");
+    const sign = lookUp(ROOTS, index) ?? (raised ? `${raised}√` : "");
     const isRoot = node.token === "\\sqrt" || node.token === "\\root";
     return super.filled(sign && isRoot ? `${sign}@1` : template, node);
   }
@@ -84,18 +85,18 @@ function isCompound(node) {
 
 // Raised or lowered characters; empty if there are none for some of them.
 function scriptText(operator, text) {
-  const characters = [...text].map((one) => SCRIPTS[operator][one]);
+  const characters = [...text].map((one) => lookUp(SCRIPTS[operator], one));
   return characters.includes(undefined) ? "" : characters.join("");
 }
 
 // An accented or styled symbol as characters of its own; empty if there are none.
 function combined(node, letters) {
   const isOne = [...letters].length === 1;
-  if (node.token in MARKS && isOne) return (letters + MARKS[node.token]).normalize("NFC");
-  const style = STYLES[node.token];
+  if (Object.hasOwn(MARKS, node.token) && isOne) return (letters + MARKS[node.token]).normalize("NFC");
+  const style = lookUp(STYLES, node.token);
   if (!style) return "";
-  if (node.token === "\\textcircled") return isOne ? style[letters] ?? "" : "";
-  return [...letters].map((letter) => style[letter] ?? letter).join("");
+  if (node.token === "\\textcircled") return isOne ? lookUp(style, letters) ?? "" : "";
+  return [...letters].map((letter) => lookUp(style, letter) ?? letter).join("");
 }
 
 export const toUnicode = (tokens) => new UnicodeText(TABLES.unicode).write(tokens);
