@@ -18,6 +18,5 @@ def build_web(
     from posformer.serve.site import build_site
 
     build_site(folder, model_path(model))
-    typer.echo(
-        f"{folder}: open it through a web server, such as `python -m http.server -d {folder}`"
-    )
+    command = f"python -m http.server -d {folder}"
+    typer.echo(f"{folder}: serve it with any web server, such as: {command}")

@@ -71,7 +71,7 @@ def _quoted(text: str) -> str:
     return '"{}"'.format(text.replace('"', "”"))
 
 
-class AsciiMathText(TreeText):
+class _AsciiMath(TreeText):
     symbols: ClassVar[Mapping[str, str]] = {
         **{token: token[1:] for token in tokens_of("greek").difference(_WITHOUT_NAME)},
         **{token: f'"{token[1:]}"' for token in NAMES},
@@ -141,6 +141,10 @@ class AsciiMathText(TreeText):
 _UNSAFE_SCRIPTS = OPENERS | CLOSERS | tokens_of("bar") | {"+", "-"}
 
 
+ASCIIMATH_TABLES = _AsciiMath.symbols, _AsciiMath.templates
+"""The texts of symbols and the templates of commands; the web page uses them, too."""
+
+
 def to_asciimath(tokens: Sequence[str]) -> str:
     """Return tokens in caption form as AsciiMath."""
-    return AsciiMathText().write(tokens)
+    return _AsciiMath().write(tokens)

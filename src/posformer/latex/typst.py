@@ -70,7 +70,7 @@ _GROUPS = ("{", r"\left")
 _UNSAFE_SCRIPTS = OPENERS | CLOSERS | {"+", "-", "/"}
 
 
-class TypstText(TreeText):
+class _Typst(TreeText):
     symbols: ClassVar[Mapping[str, str]] = {
         **{token: token[1:] for token in tokens_of("greek") | NAMES},
         **table(_VARIANTS),
@@ -161,6 +161,10 @@ class TypstText(TreeText):
         return texts
 
 
+TYPST_TABLES = _Typst.symbols, _Typst.templates
+"""The texts of symbols and the templates of commands; the web page uses them, too."""
+
+
 def to_typst(tokens: Sequence[str]) -> str:
     """Return tokens in caption form as Typst mathematics, without the dollar signs around it."""
-    return TypstText().write(tokens)
+    return _Typst().write(tokens)

@@ -71,7 +71,7 @@ _FRACTIONS = tokens_of("fraction")
 _PREFIX = tokens_of("function", "limit", "big")
 
 
-class UnicodeText(TreeText):
+class _UnicodeText(TreeText):
     symbols: ClassVar[Mapping[str, str]] = {"-": "−", r"\limits": ""}
     templates: ClassVar[Mapping[str, str]] = {
         **{token: f"{token[1:]}(#1)" for token in tokens_of("accent")},
@@ -198,6 +198,10 @@ def _lookup(name: str) -> str:
         return ""
 
 
+UNICODE_TABLES = _UnicodeText.symbols, _UnicodeText.templates
+"""The texts of symbols and the templates of commands; the web page uses them, too."""
+
+
 def to_unicode(tokens: Sequence[str]) -> str:
     """Return tokens in caption form as one line of Unicode text."""
-    return UnicodeText().write(tokens)
+    return _UnicodeText().write(tokens)

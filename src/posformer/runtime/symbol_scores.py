@@ -65,7 +65,7 @@ def score_symbols(
 def _token_probabilities(
     runtime: Runtime, image: NDArray[np.uint8], tokens: Sequence[str]
 ) -> NDArray[np.float64]:
-    """Return the probability of each token of the vocabulary at each place, (tokens, vocab_size)."""
+    """Return the probability of each token of the vocabulary, float64 (tokens, vocab_size)."""
     vocabulary = runtime.vocabulary
     ids = vocabulary.encode(tokens)
     sequences = [[vocabulary.sos, *ids[:-1]]]

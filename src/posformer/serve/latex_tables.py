@@ -2,14 +2,15 @@
 
 import json
 import string
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from posformer.latex.asciimath import AsciiMathText
+from posformer.latex.asciimath import ASCIIMATH_TABLES
 from posformer.latex.symbols import DELIMITER_PAIRS
-from posformer.latex.tree_text import CHARACTERS, TreeText
-from posformer.latex.typst import TypstText
-from posformer.latex.unicode_text import MARKS, SCRIPTS, STYLED_COMMANDS, UnicodeText, styled
+from posformer.latex.tree_text import CHARACTERS
+from posformer.latex.typst import TYPST_TABLES
+from posformer.latex.unicode_text import MARKS, SCRIPTS, STYLED_COMMANDS, UNICODE_TABLES, styled
 
 
 @cache
@@ -18,10 +19,10 @@ def latex_tables() -> bytes:
     tables: dict[str, Any] = {
         "delimiters": dict(DELIMITER_PAIRS),
         "characters": dict(CHARACTERS),
-        "typst": _texts(TypstText),
-        "asciimath": _texts(AsciiMathText),
+        "typst": _texts(TYPST_TABLES),
+        "asciimath": _texts(ASCIIMATH_TABLES),
         "unicode": {
-            **_texts(UnicodeText),
+            **_texts(UNICODE_TABLES),
             "scripts": SCRIPTS,
             "marks": MARKS,
             "styles": {command: _styles(command) for command in STYLED_COMMANDS},
@@ -30,8 +31,9 @@ def latex_tables() -> bytes:
     return json.dumps(tables, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _texts(format: type[TreeText]) -> dict[str, Any]:
-    return {"symbols": dict(format.symbols), "templates": dict(format.templates)}
+def _texts(tables: tuple[Mapping[str, str], Mapping[str, str]]) -> dict[str, Any]:
+    symbols, templates = tables
+    return {"symbols": dict(symbols), "templates": dict(templates)}
 
 
 def _styles(command: str) -> dict[str, str]:

@@ -36,13 +36,17 @@ let answered = null; // the last answer, if its symbols can be chosen
 
 // Recognition: one request at a time; later changes are sent when it has returned.
 
+const PAUSE_BEFORE_ALTERNATIVES = 600; // milliseconds, on this device
+
 let timer = 0;
+let refining = 0;
 let waiting = false;
 let busy = false;
 let changed = false;
 
 function recognizeSoon(milliseconds = PAUSE_AFTER_STROKE) {
   clearTimeout(timer);
+  clearTimeout(refining);
   timer = setTimeout(recognizeNow, milliseconds);
   waiting = true;
   at("formula").ariaBusy = true;
@@ -62,11 +66,14 @@ async function recognizeNow() {
   at("formula").classList.add("stale");
   try {
     if (used === local) await local.load(app.bytes, () => {});
-    const options = { topK: TOP_K, explain: used === server && at("how").open };
+    // On this device the best result comes first; the search for others takes longer.
+    const options = { topK: used === local ? 1 : TOP_K, explain: used === server && at("how").open };
     const answer = image
       ? await used.recognizeImage(image.blob, image.name, options)
       : await used.recognizeStrokes(ink.strokes, options);
-    if (requested === inputId && (image || !ink.isEmpty)) await showAnswer(answer);
+    if (requested !== inputId || (!image && ink.isEmpty)) return;
+    await showAnswer(answer);
+    if (used === local && !changed) refining = setTimeout(findAlternatives, PAUSE_BEFORE_ALTERNATIVES);
   } catch (error) {
     if (requested === inputId) showProblem(error.message);
   } finally {
@@ -75,6 +82,17 @@ async function recognizeNow() {
     if (changed) recognizeSoon(0);
     else at("formula").ariaBusy = waiting;
   }
+}
+
+async function findAlternatives() {
+  const [requested, strokes] = [inputId, ink.strokes];
+  const options = { topK: TOP_K };
+  const answer = await (image
+    ? local.recognizeImage(image.blob, image.name, options)
+    : local.recognizeStrokes(strokes, options)).catch(() => null);
+  const isCurrent = requested === inputId && strokes === ink.strokes && recognizer === local;
+  if (!answer || !isCurrent || busy || waiting || answer.latex !== at("formula").dataset.recognized) return;
+  showAlternatives([{ ...answer, latex: shown.latex }, ...answer.alternatives]);
 }
 
 function newInput() {
@@ -90,6 +108,7 @@ async function showAnswer(answer) {
   at("state").textContent = answer.unsure
     ? "Check it, or choose an alternative."
     : `Recognized in ${Math.round(answer.milliseconds)} ms`;
+  at("formula").dataset.recognized = answer.latex;
   showCorrected(answer);
   showAlternatives([{ ...answer, latex: shown.latex }, ...answer.alternatives]);
   addToHistory();
