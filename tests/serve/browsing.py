@@ -22,8 +22,11 @@ RECOGNIZED = "#formula[aria-busy=false] math"
 
 
 @contextmanager
-def open_page(browser, address: str, **options) -> Iterator:
-    """Yield the page at an address, ready for use; an error on its console fails the test."""
+def open_page(browser, address: str, allowed: str = "status of 4", **options) -> Iterator:
+    """Yield the page at an address, ready for use.
+
+    An error on its console fails the test, except for those with the allowed text.
+    """
     context = browser.new_context(
         viewport=options.pop("viewport", {"width": 1280, "height": 900}),
         permissions=["clipboard-read", "clipboard-write"],
@@ -37,7 +40,7 @@ def open_page(browser, address: str, **options) -> Iterator:
         "console",
         lambda message: (
             console_errors.append(message.text)
-            if message.type == "error" and "status of 4" not in message.text
+            if message.type == "error" and allowed not in message.text
             else None
         ),
     )
@@ -45,7 +48,7 @@ def open_page(browser, address: str, **options) -> Iterator:
     page.wait_for_selector("html[data-ready]")
     yield page
     context.close()
-    assert console_errors == []
+    assert not console_errors, console_errors
 
 
 def arc(x, y, across, down, start, end, steps=14):

@@ -108,6 +108,11 @@ def test_model_without_onnx_is_refused(tmp_path):
         build_site(tmp_path / "page", model)
 
 
+def wait_for_alternatives(page):
+    buttons = page.locator("#alternatives button")
+    playwright.expect(buttons).not_to_have_count(1, timeout=TIMEOUT)
+
+
 @built
 @in_browser
 def test_page_works_offline_after_the_first_visit(browser, folder):
@@ -130,7 +135,7 @@ def test_page_works_offline_after_the_first_visit(browser, folder):
         )
         page.fill("#latex", r"\sqrt{2")
         page.wait_for_selector("#problem:visible")
-    assert paths == []
+    assert set(paths) <= {"/sw.js"}  # the browser itself looks for a new version
 
 
 @built
@@ -222,7 +227,9 @@ SVG = b"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" width="900" 
 @pytest.fixture(scope="module")
 def ink_page(browser, tiny_recognizer):
     app = create_app(tiny_recognizer, Settings())
-    with running(app) as (address, _), open_page(browser, address) as page:
+    # Chromium's document for an XML error has inline styles, which the page does not allow.
+    allowed = "Applying inline style"
+    with running(app) as (address, _), open_page(browser, address, allowed) as page:
         yield page
 
 

@@ -32,7 +32,8 @@ async function unpacked(blob, name) {
   const parts = [];
   let size = 0;
   try {
-    for (const reader = blob.stream().pipeThrough(new DecompressionStream("gzip")).getReader(); ;) {
+    const reader = blob.stream().pipeThrough(new DecompressionStream("gzip")).getReader();
+    for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
       size += value.length;
