@@ -115,9 +115,9 @@ def own_inks(count: int, seed: int) -> Iterator[AlignedInk]:
         yield synthesizer.make(rng, name=f"own-{number}")
 
 
-def stroke_sets(count: int, seed: int) -> Iterator[tuple[str, list[np.ndarray]]]:
+def stroke_sets(count: int, seed: int, examples: bool) -> Iterator[tuple[str, list[np.ndarray]]]:
     """Yield ink in different units, and some with several lines."""
-    for path in sorted(EXAMPLES.glob("*.inkml")):
+    for path in sorted(EXAMPLES.glob("*.inkml")) if examples else ():
         yield path.name, [np.asarray(stroke, float) for stroke in read_ink(path).strokes]
     yield "a dot", [np.array([[3.0, 4.0]])]
     yield "a bar", [np.array([[0.0, 0.0], [70.5, 2.25]])]
@@ -149,9 +149,9 @@ def stacked(
     return [*parts[0], *(stroke + [0, bottom - top + gap] for stroke in parts[1])]
 
 
-def photographs(count: int, seed: int) -> Iterator[tuple[str, np.ndarray]]:
+def photographs(count: int, seed: int, examples: bool) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the example images and simulated photographs, some of them in color."""
-    for path in sorted(EXAMPLES.glob("*.png")):
+    for path in sorted(EXAMPLES.glob("*.png")) if examples else ():
         yield path.name, load_image(path)
     camera, rng = Camera(), np.random.default_rng(seed)
     for number, ink in enumerate(own_inks(count, seed + 1)):
@@ -167,7 +167,9 @@ def grammar_vectors(recognizer: Recognizer, count: int, seed: int) -> Iterator[d
     """Yield random walks through the automaton, with the tokens allowed at each step."""
     tokens = recognizer.runtime.vocabulary.tokens
     automaton = Automaton(tokens)
-    structure = [index for index, one in enumerate(tokens) if one in r"{}[]^_&\\\sqrt\frac\limits\sum"]
+    structure = [
+        index for index, one in enumerate(tokens) if one in r"{}[]^_&\\\sqrt\frac\limits\sum"
+    ]
     rng = np.random.default_rng(seed)
     for number in range(count):
         state, walk = automaton.start(number % 2 == 1), []
@@ -191,13 +193,14 @@ def main() -> None:
     parser.add_argument("--photographs", type=int, default=0, help="Simulated photographs.")
     parser.add_argument("--images", type=Path, help="Folder of further images.")
     parser.add_argument("--ink", type=Path, help="Folder of further files of ink.")
+    parser.add_argument("--no-examples", dest="examples", action="store_false")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     recognizer = Recognizer.load(given.model)
     writer = Writer(given.output)
     if given.strokes:
         writer.vectors["grammar"] = [*grammar_vectors(recognizer, 200, given.seed)]
-    inks = [*stroke_sets(given.strokes, given.seed)] if given.strokes else []
+    inks = [*stroke_sets(given.strokes, given.seed, given.examples)] if given.strokes else []
     if given.ink:
         for path in sorted(given.ink.rglob("*.inkml")):
             document = read_ink(path)
@@ -208,7 +211,9 @@ def main() -> None:
         vector = {"name": name, "strokes": points, "options": camel_case(options)}
         vector |= expected(recognizer, points, options, writer)
         writer.vectors["strokes"].append(vector)
-    pictures = photographs(given.photographs, given.seed) if given.photographs else iter(())
+    pictures: Iterator[tuple[str, np.ndarray]] = iter(())
+    if given.photographs:
+        pictures = photographs(given.photographs, given.seed, given.examples)
     paths = sorted(given.images.iterdir()) if given.images else []
     for name, image in [*pictures, *((path.name, load_image(path)) for path in paths)]:
         vector = {"name": name, "image": writer.image(image), "options": {}}
