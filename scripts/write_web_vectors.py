@@ -26,10 +26,14 @@ from posformer.image.loading import load_image
 from posformer.ink import AlignedInk, read_ink, render_aligned, strokes_in_pixels
 from posformer.ink.aligned import bounds
 from posformer.latex.automaton import Automaton
+from posformer.latex.output_formats import FORMATS
+from posformer.latex.symbols import SYMBOLS
+from posformer.latex.syntax import is_valid
 from posformer.runtime.decoding import decode_images
 from posformer.synthesis.synthesizer import Synthesizer
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+ENVIRONMENTS = ("array", "cases", "pmatrix", "aligned", "vmatrix")
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {},
@@ -51,7 +55,12 @@ class Writer:
         output.mkdir(parents=True, exist_ok=True)
         self._output = output
         self._arrays = (output / "arrays.bin").open("wb")
-        self.vectors: dict[str, list[Any]] = {"strokes": [], "photographs": [], "grammar": []}
+        self.vectors: dict[str, list[Any]] = {
+            "strokes": [],
+            "photographs": [],
+            "grammar": [],
+            "formats": [],
+        }
 
     def image(self, pixels: np.ndarray) -> dict[str, int]:
         """Store an image; return where it is."""
@@ -143,10 +152,11 @@ def stacked(
     parts = []
     for strokes in (upper, lower):
         unit = np.mean([np.ptp(stroke[:, 1]) for stroke in strokes]) or 1.0
-        parts.append([stroke / unit for stroke in strokes])
+        parts.append([np.asarray(stroke, float) / unit for stroke in strokes])
     bottom = bounds(np.concatenate(parts[0]))[1][1]
     top = bounds(np.concatenate(parts[1]))[0][1]
-    return [*parts[0], *(stroke + [0, bottom - top + gap] for stroke in parts[1])]
+    shift = np.array([0.0, bottom - top + gap])
+    return [*parts[0], *(stroke + shift for stroke in parts[1])]
 
 
 def photographs(count: int, seed: int, examples: bool) -> Iterator[tuple[str, np.ndarray]]:
@@ -167,9 +177,8 @@ def grammar_vectors(recognizer: Recognizer, count: int, seed: int) -> Iterator[d
     """Yield random walks through the automaton, with the tokens allowed at each step."""
     tokens = recognizer.runtime.vocabulary.tokens
     automaton = Automaton(tokens)
-    structure = [
-        index for index, one in enumerate(tokens) if one in r"{}[]^_&\\\sqrt\frac\limits\sum"
-    ]
+    common = {*"{}[]^_&", r"\\", r"\sqrt", r"\frac", r"\limits", r"\sum"}
+    structure = [index for index, one in enumerate(tokens) if one in common]
     rng = np.random.default_rng(seed)
     for number in range(count):
         state, walk = automaton.start(number % 2 == 1), []
@@ -182,6 +191,42 @@ def grammar_vectors(recognizer: Recognizer, count: int, seed: int) -> Iterator[d
             walk[-1]["next"] = choice
             state = automaton.advance(state, choice)
         yield {"reverse": number % 2 == 1, "walk": walk}
+
+
+def format_vectors(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield expressions in the output formats: of the grammar, of any valid tokens, and malformed.
+
+    The MathML of the last two is left out: Python's converter does not accept all of them.
+    """
+    rng = np.random.default_rng(seed)
+    tokens = [token for token in SYMBOLS if token not in ("\\root", r"\limits")]
+    tokens += [f"\\{side}{{{name}}}" for name in ENVIRONMENTS for side in ("begin", "end")]
+    synthesizer = Synthesizer.own()
+    for number in range(count):
+        if number % 3 == 0:
+            expression = synthesizer.make(rng).tokens
+        elif number % 3 == 1:
+            expression = random_expression(Automaton(tokens), tokens, rng)
+        else:
+            expression = tuple(map(str, rng.choice(tokens, rng.integers(1, 20))))
+        formats = ("latex", "markdown", "typst", *(["mathml"] if number % 3 == 0 else []))
+        texts = {name: FORMATS[name](expression) for name in formats}
+        yield {"tokens": list(expression), "valid": is_valid(expression), "texts": texts}
+
+
+def random_expression(
+    automaton: Automaton, tokens: Sequence[str], rng: np.random.Generator
+) -> tuple[str, ...]:
+    """Return a random valid expression."""
+    state, found = automaton.start(), []
+    while not automaton.complete[state.mode] or len(found) < 15:
+        growth = [automaton.growth[state.mode][number] for number in automaton.class_of]
+        limit = 3 if len(found) < 15 else -1
+        allowed = [index for index, cost in enumerate(growth) if cost is not None and cost <= limit]
+        index = int(rng.choice(allowed or [i for i, cost in enumerate(growth) if cost is not None]))
+        found.append(tokens[index])
+        state = automaton.advance(state, index)
+    return tuple(found)
 
 
 def main() -> None:
@@ -199,7 +244,8 @@ def main() -> None:
     recognizer = Recognizer.load(given.model)
     writer = Writer(given.output)
     if given.strokes:
-        writer.vectors["grammar"] = [*grammar_vectors(recognizer, 200, given.seed)]
+        writer.vectors["grammar"] = [*grammar_vectors(recognizer, 100, given.seed)]
+        writer.vectors["formats"] = [*format_vectors(300, given.seed)]
     inks = [*stroke_sets(given.strokes, given.seed, given.examples)] if given.strokes else []
     if given.ink:
         for path in sorted(given.ink.rglob("*.inkml")):

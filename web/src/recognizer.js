@@ -5,7 +5,7 @@ import { search } from "./bidirectional.js";
 import { confidences, meanTokenProbability } from "./calibration.js";
 import { ModelError, NoInkError, NotReadableError } from "./errors.js";
 import { GrammarConstraint } from "./grammar.js";
-import { convert } from "./formats.js";
+import { checkFormat, convert } from "./formats.js";
 import { readModel } from "./model.js";
 import { SCALE_FACTORS, decodingOptions, resolveOptions } from "./options.js";
 import { readPixels } from "./pixels.js";
@@ -131,6 +131,7 @@ export class Recognizer {
   async #answer(prepare, { path, format, ...options }) {
     const start = performance.now();
     decodingOptions(options); // an invalid option is reported before any work
+    if (format) checkFormat(format);
     const found = await this.#inTurn(async () => {
       const formulas = [];
       for (const image of prepare()) {
@@ -147,7 +148,7 @@ export class Recognizer {
       alternatives,
       path,
       mathml: convert(found.tokens, "mathml"),
-      ...formatted(found.tokens, format),
+      ...(format ? { text: convert(found.tokens, format) } : {}),
       milliseconds: Math.round((performance.now() - start) * 10) / 10,
       unsure: found.confidence < limit,
     };
@@ -194,11 +195,6 @@ function joinLines(lines) {
 
 function rounded({ latex, confidence }) {
   return { latex, confidence: Math.round(confidence * 1e6) / 1e6 };
-}
-
-/** Return the result in a format as `text`, or why there is none as `problem`. */
-function formatted(tokens, format) {
-  return format ? { text: convert(tokens, format) } : {};
 }
 
 /** Return more tokens than the ink of an image at its working size can show. */

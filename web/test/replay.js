@@ -2,6 +2,8 @@
 
 import { Automaton } from "../src/automaton.js";
 import { PosformerError } from "../src/errors.js";
+import { convert } from "../src/formats.js";
+import { isValid } from "../src/syntax.js";
 
 const SCORE_TOLERANCE = 1e-3;
 const CONFIDENCE_TOLERANCE = 1e-3;
@@ -19,11 +21,13 @@ export const SAME_PHOTOGRAPHS = 0.98;
 export async function replay(recognizer, vectors, arrays) {
   const report = {
     grammar: vectors.grammar.length,
+    formats: vectors.formats.length,
     strokes: { count: 0, sameImages: 0, sameLatex: 0, worstScore: 0, worstConfidence: 0 },
     photographs: { count: 0, sameImages: 0, sameLatex: 0, worstScore: 0, differing: [] },
     problems: [],
   };
   vectors.grammar.forEach((vector, number) => replayWalk(recognizer, vector, number, report));
+  vectors.formats.forEach((vector) => replayFormats(vector, report));
   for (const vector of vectors.strokes) await replayStrokes(recognizer, vector, arrays, report);
   for (const vector of vectors.photographs) {
     await replayPhotograph(recognizer, vector, arrays, report);
@@ -48,6 +52,14 @@ function replayWalk(recognizer, { reverse, walk }, number, { problems }) {
     if (!isSame || sum !== expected.sum) problems.push(`grammar ${number}: step ${place} differs`);
     state = automaton.advance(state, expected.next);
   });
+}
+
+function replayFormats({ tokens, valid, texts }, { problems }) {
+  if (isValid(tokens) !== valid) problems.push(`${tokens.join(" ")} is ${valid ? "" : "in"}valid`);
+  for (const [format, expected] of Object.entries(texts)) {
+    const text = convert(tokens, format);
+    if (text !== expected) problems.push(`${format}: ${text} is not ${expected}`);
+  }
 }
 
 async function replayStrokes(recognizer, vector, arrays, report) {
