@@ -8,7 +8,20 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"
 MODEL = ROOT / "src" / "posformer" / "weights" / "default"
-NODE = shutil.which("node")
+OLDEST_NODE = 20
+
+
+def find_node() -> str | None:
+    """Return the path of Node if it is new enough."""
+    node = shutil.which("node")
+    if node is None:
+        return None
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    major = version.stdout.strip().removeprefix("v").partition(".")[0]
+    return node if major.isdigit() and int(major) >= OLDEST_NODE else None
+
+
+NODE = find_node()
 
 
 def run_node_tests(vectors: Path) -> None:
