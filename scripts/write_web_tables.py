@@ -103,7 +103,7 @@ def mathml_fences(name: str) -> list[str]:
 
 def main() -> None:
     """Write the file, or compare it."""
-    text = f"{HEAD}{json.dumps(tables(), ensure_ascii=False, indent=1)};\n"
+    text = f"{HEAD}{json.dumps(tables(), ensure_ascii=False, indent=1, sort_keys=True)};\n"
     if sys.argv[1:] == ["--check"]:
         if TARGET.read_text("utf-8") != text:
             sys.exit(f"{TARGET.name} is out of date: run {Path(__file__).name}")
