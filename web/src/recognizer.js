@@ -148,7 +148,7 @@ export class Recognizer {
       alternatives,
       path,
       mathml: convert(found.tokens, "mathml"),
-      ...(format ? { text: convert(found.tokens, format) } : {}),
+      ...formatted(found.tokens, format),
       milliseconds: Math.round((performance.now() - start) * 10) / 10,
       unsure: found.confidence < limit,
     };
@@ -195,6 +195,11 @@ function joinLines(lines) {
 
 function rounded({ latex, confidence }) {
   return { latex, confidence: Math.round(confidence * 1e6) / 1e6 };
+}
+
+/** Return the result in a format as `text`. */
+function formatted(tokens, format) {
+  return format ? { text: convert(tokens, format) } : {};
 }
 
 /** Return more tokens than the ink of an image at its working size can show. */

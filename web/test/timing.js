@@ -26,7 +26,7 @@ const load = await milliseconds(async () => {
 });
 
 async function times(list, recognize) {
-  await recognize(list[0]).catch(() => {}); // warm up
+  for (const vector of list) await recognize(vector).catch(() => {}); // warm up
   const found = [];
   for (const vector of list) found.push(await milliseconds(() => recognize(vector)));
   return found;
