@@ -74,7 +74,7 @@ sbom: $(INSTALLED_DEV)  ## write a software bill of materials and the list of li
 	$(BIN)/pip-licenses --python $(BIN)/python --from mixed --with-urls --format markdown --output-file build/licenses.md
 
 clean:  ## remove build products and the virtual environment
-	rm -rf $(VENV) $(VENV)-lowest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest web/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:

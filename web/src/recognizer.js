@@ -5,7 +5,7 @@ import { search } from "./bidirectional.js";
 import { confidences, meanTokenProbability } from "./calibration.js";
 import { ModelError, NoInkError, NotReadableError } from "./errors.js";
 import { GrammarConstraint } from "./grammar.js";
-import { convert } from "./formats.js";
+import { checkFormat, convert } from "./formats.js";
 import { readModel } from "./model.js";
 import { SCALE_FACTORS, decodingOptions, resolveOptions } from "./options.js";
 import { readPixels } from "./pixels.js";
@@ -132,6 +132,7 @@ export class Recognizer {
   async #answer(prepare, { path, format, symbols: scored = false, ...options }) {
     const start = performance.now();
     decodingOptions(options); // an invalid option is reported before any work
+    if (format) checkFormat(format);
     const found = await this.#inTurn(async () => {
       const formulas = [];
       for (const image of prepare()) {
@@ -215,7 +216,7 @@ function rounded({ latex, confidence }) {
   return { latex, confidence: Math.round(confidence * 1e6) / 1e6 };
 }
 
-/** Return the result in a format as `text`, or why there is none as `problem`. */
+/** Return the result in a format as `text`. */
 function formatted(tokens, format) {
   return format ? { text: convert(tokens, format) } : {};
 }

@@ -29,7 +29,9 @@ async function importRuntime({ executionProviders, runtimeUrl, threads }) {
   } catch (error) {
     throw new ModelError(`ONNX Runtime Web cannot be loaded (${firstLine(error)})`);
   }
-  if (threads !== undefined) ort.env.wasm.numThreads = threads;
+  // The build for browsers does not know how many cores Node may use.
+  const count = threads ?? (globalThis.process?.versions?.node ? 1 : undefined);
+  if (count !== undefined) ort.env.wasm.numThreads = count;
   ort.env.logLevel = "error";
   return ort;
 }

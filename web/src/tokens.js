@@ -1,7 +1,10 @@
-/** Tokens to LaTeX text. */
+/** LaTeX text to tokens and back. */
 
 import { parse } from "./tree.js";
 
+const TOKEN =
+  /\\(?:begin|end)\s*\{\s*[A-Za-z]+\*?\s*\}|\\[A-Za-z]+|\\[^\sA-Za-z]|\S/gu;
+const INKLESS = new Set(["\\left", "\\right"]);
 const COMMAND_WORD = /^\\[A-Za-z]+$/;
 const LETTER = /^\p{Alphabetic}/u;
 const ESCAPED = { "%": "\\%", "#": "\\#", $: "\\$" };
@@ -43,4 +46,10 @@ export function toLatex(tokens) {
     previous = token;
   }
   return text;
+}
+
+/** Split LaTeX as the recognizer writes it into tokens; macros and spacing stay as they are. */
+export function tokenize(text) {
+  const tokens = (text.match(TOKEN) ?? []).map((token) => token.replace(/\s+/g, ""));
+  return tokens.filter((token) => !INKLESS.has(token));
 }

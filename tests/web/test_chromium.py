@@ -1,0 +1,111 @@
+"""The JavaScript package gives the same results in a worker of a browser as Python does."""
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from javascript import MODEL, WEB
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+
+BROWSER = os.environ.get("POSFORMER_BROWSER") or shutil.which("chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+ISOLATION = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+}
+PAGE = "<!doctype html><title>replay</title>"
+REPLAY = """(request) => new Promise((resolve, reject) => {
+  const worker = new Worker("/web/test/worker.js", { type: "module" });
+  worker.onmessage = ({ data }) => { worker.terminate(); resolve(data); };
+  worker.onerror = (event) => reject(new Error(event.message));
+  worker.postMessage(request);
+})"""
+
+pytestmark = pytest.mark.skipif(not BROWSER, reason="needs Chromium (apt-get install chromium)")
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serves several folders, with or without the headers that allow threads."""
+
+    extensions_map = {  # noqa: RUF012 - an attribute of the base class
+        ".js": "text/javascript",
+        ".mjs": "text/javascript",
+        ".wasm": "application/wasm",
+        "": "application/octet-stream",
+    }
+
+    def __init__(self, *arguments, folders: dict[str, Path], isolated: bool) -> None:
+        self.folders, self.isolated = folders, isolated
+        super().__init__(*arguments)
+
+    def translate_path(self, path: str) -> str:
+        name, _, rest = urlsplit(path).path.lstrip("/").partition("/")
+        return str(self.folders[name] / rest) if name in self.folders else "missing"
+
+    def do_GET(self) -> None:
+        if urlsplit(self.path).path != "/":
+            return super().do_GET()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        return self.wfile.write(PAGE.encode())
+
+    def end_headers(self) -> None:
+        for name, value in ISOLATION.items() if self.isolated else ():
+            self.send_header(name, value)
+        super().end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.mark.usefixtures("packages")
+@pytest.mark.parametrize("isolated", [False, True], ids=["one thread", "threads"])
+def test_results_in_a_worker_equal_those_of_python(browser, vectors, isolated):
+    folders = {"web": WEB, "model": MODEL, "vectors": vectors}
+    handler = partial(Handler, folders=folders, isolated=isolated)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}/"
+    page = browser.new_page()
+    page.set_default_timeout(300_000)
+    foreign = []
+    page.context.on(
+        "request",
+        lambda request: None if request.url.startswith(address) else foreign.append(request.url),
+    )
+    try:
+        page.goto(address)
+        request = {
+            "model": f"{address}model/",
+            "vectors": f"{address}vectors/",
+            "runtime": f"{address}web/node_modules/onnxruntime-web/dist/",
+        }
+        report = page.evaluate(REPLAY, request)
+    finally:
+        page.close()
+        server.shutdown()
+        server.server_close()
+    assert "failure" not in report, report["failure"]
+    assert report["problems"] == []
+    assert report["strokes"]["sameImages"] == report["strokes"]["count"] > 0
+    assert report["photographs"]["count"] > 0
+    assert report["isIsolated"] == isolated
+    files = ("vocabulary.txt", "encoder.onnx", "decoder.onnx", "model.safetensors")
+    assert report["sizes"][-1] == [sum((MODEL / name).stat().st_size for name in files)] * 2
+    assert foreign == []
