@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from posformer.latex import symbols
+from posformer.latex import symbols, unicode_text
+from posformer.latex.asciimath import _AsciiMath
 from posformer.latex.mathml import to_mathml
-from posformer.latex.tree_text import CHARACTERS
+from posformer.latex.tree_text import CHARACTERS, TreeText
 from posformer.latex.typst import _Typst
 
 TARGET = Path(__file__).parents[1] / "web" / "src" / "tables.js"
@@ -27,8 +28,33 @@ def tables() -> dict[str, Any]:
         "fences": {name: list(pair) for name, pair in symbols._FENCES.items()},
         "delimiterPairs": dict(symbols.DELIMITER_PAIRS),
         "characters": dict(CHARACTERS),
-        "typst": {"symbols": dict(_Typst.symbols), "templates": dict(_Typst.templates)},
+        "typst": texts(_Typst),
+        "asciimath": texts(_AsciiMath),
+        "unicode": unicode_tables(),
         "mathml": mathml_tables(),
+    }
+
+
+def texts(format: type[TreeText]) -> dict[str, Any]:
+    """Return the texts of symbols and the templates of commands in a format."""
+    return {"symbols": dict(format.symbols), "templates": dict(format.templates)}
+
+
+def unicode_tables() -> dict[str, Any]:
+    """Return the characters that Unicode has for scripts, accents and styles."""
+    letters = string.ascii_letters + string.digits
+    styles = {
+        command: {letter: unicode_text._styled(letter, names) for letter in letters}
+        for command, names in unicode_text._FONTS.items()
+    }
+    styles[r"\textcircled"] = {
+        letter: unicode_text.to_unicode([r"\textcircled", "{", letter, "}"]) for letter in letters
+    }
+    return {
+        **texts(unicode_text._UnicodeText),
+        "scripts": unicode_text._SCRIPTS,
+        "marks": unicode_text._MARKS,
+        "styles": styles,
     }
 
 

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from running import running
 
 from expressions import captions
-from posformer.latex import convert, is_structure, normalize, tokenize
+from posformer.latex import convert, is_structure, normalize
 from posformer.latex.symbols import SIGNATURES, SYMBOLS
 from posformer.serve import Settings, create_app
-from posformer.serve.latex_tables import latex_tables
 
 pytest.importorskip("playwright.sync_api", reason="needs playwright")
 pytestmark = pytest.mark.skipif(not BROWSER, reason="needs Chromium (apt-get install chromium)")
@@ -39,7 +38,7 @@ def written(page, expressions):
     """Return the text of each expression in each format."""
     return page.evaluate(
         """([all, formats]) =>
-            all.map((one) => formats.map((name) => expression.FORMATS[name](one)))""",
+            all.map((one) => formats.map((name) => expression.convert(one, name)))""",
         [expressions, FORMATS],
     )
 
@@ -88,12 +87,6 @@ def test_malformed_tokens(page):
     assert_same(page, [choose.choices(tokens, k=choose.randint(1, 12)) for _ in range(2000)])
 
 
-def test_latex_text_is_split_like_in_python(page):
-    texts = [*LATEX.split("  "), r"\begin { cases } x \end{cases}", r"a\,b\%c", "é ∑", ""]
-    found = page.evaluate("(texts) => texts.map((one) => expression.tokenize(one))", texts)
-    assert found == [tokenize(text) for text in texts]
-
-
 def test_mathml_shows_every_symbol_with_its_index(page):
     symbols = sorted(token for token in SYMBOLS if not is_structure(token))
     shown = page.evaluate(
@@ -127,7 +120,3 @@ def test_malformed_latex_is_a_problem(page):
     )
     assert all(problems[:3])
     assert problems[3:] == [None, None]
-
-
-def test_tables_are_small():
-    assert len(latex_tables()) < 50_000

@@ -1,9 +1,11 @@
 /** The output formats. To add one, write a function from tokens to text and add a line here. */
 
+import { toAsciimath } from "./asciimath.js";
 import { ConfigError } from "./errors.js";
 import { toMathml } from "./mathml.js";
 import { inLines, toLatex, tokenize } from "./tokens.js";
 import { toTypst } from "./typst.js";
+import { toUnicode } from "./unicode.js";
 
 const latex = (tokens) => toLatex(inLines(tokens));
 
@@ -16,6 +18,8 @@ const WRITERS = {
     return fence + latex(tokens) + fence;
   },
   typst: toTypst,
+  asciimath: toAsciimath,
+  unicode: toUnicode,
 };
 
 /** The names of the formats. */

@@ -78,7 +78,8 @@ export function interleave(parts, separator) {
 }
 
 export class TreeText {
-  /** @param format `{ symbols, templates }`; `#1` stands for an argument, 0 for the optional one */
+  /** @param format `{ symbols, templates }`; `#1` stands for an argument, `@1` for
+   *   the same in parentheses unless it is plain, 0 for the optional one */
   constructor({ symbols, templates }) {
     this.symbols = symbols;
     this.templates = templates;
@@ -126,8 +127,14 @@ export class TreeText {
     return template.split(/([#@]\d)/).flatMap((piece) => {
       if (!SLOT.test(piece)) return [piece];
       const row = rows[Number(piece[1])];
-      return row ? this.argument(row) : [];
+      if (!row) return [];
+      return piece[0] === "@" ? this.grouped(row) : this.argument(row);
     });
+  }
+
+  /** Return the parts of an argument, in parentheses unless it is plain. */
+  grouped(row) {
+    return isPlain(row.nodes) ? [row] : ["(", ...this.argument(row), ")"];
   }
 
   argument(row) {

@@ -141,10 +141,6 @@ class _AsciiMath(TreeText):
 _UNSAFE_SCRIPTS = OPENERS | CLOSERS | tokens_of("bar") | {"+", "-"}
 
 
-ASCIIMATH_TABLES = _AsciiMath.symbols, _AsciiMath.templates
-"""The texts of symbols and the templates of commands; the web page uses them, too."""
-
-
 def to_asciimath(tokens: Sequence[str]) -> str:
     """Return tokens in caption form as AsciiMath."""
     return _AsciiMath().write(tokens)

@@ -161,10 +161,6 @@ class _Typst(TreeText):
         return texts
 
 
-TYPST_TABLES = _Typst.symbols, _Typst.templates
-"""The texts of symbols and the templates of commands; the web page uses them, too."""
-
-
 def to_typst(tokens: Sequence[str]) -> str:
     """Return tokens in caption form as Typst mathematics, without the dollar signs around it."""
     return _Typst().write(tokens)

@@ -21,13 +21,13 @@ from posformer.latex.tree_text import (
 
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁱⁿᵃᵇᶜᵈᵉᶠᵍʰʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻᴬᴮᴰᴱᴳᴴᴵᴶᴷᴸᴹᴺᴼᴾᴿᵀᵁⱽᵂᵝᵞᵟᶿᵡ"
 _LOWERED = "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₕₖₗₘₙₚₛₜᵢⱼᵣᵤᵥᵦᵧᵨᵪ"
-SCRIPTS = {
+_SCRIPTS = {
     operator: {unicodedata.normalize("NFKC", one): one for one in characters}
     for operator, characters in {"^": _RAISED, "_": _LOWERED}.items()
 }
 _ROOTS = {"3": "∛", "4": "∜"}
 _DEGREE = {r"\circ": "°"}
-MARKS = {
+_MARKS = {
     r"\grave": "\u0300",
     r"\acute": "\u0301",
     r"\hat": "\u0302",
@@ -52,8 +52,6 @@ _FONTS = {
     r"\mathscr": ("SCRIPT",),
     r"\mathfrak": ("FRAKTUR", "BLACK-LETTER"),
 }
-_CIRCLED = r"\textcircled"
-STYLED_COMMANDS = (*_FONTS, _CIRCLED)
 _TEMPLATES = r"""
 \frac @1/@2  \dfrac @1/@2  \tfrac @1/@2  \cfrac @1/@2
 \binom binom(#1, #2)  \dbinom binom(#1, #2)  \tbinom binom(#1, #2)
@@ -159,35 +157,26 @@ def _is_compound(node: Node) -> bool:
 
 def _script(operator: str, text: str) -> str:
     """Return raised or lowered characters; empty if there are none for some of them."""
-    characters = SCRIPTS[operator]
+    characters = _SCRIPTS[operator]
     return "".join(characters[one] for one in text) if characters.keys() >= set(text) else ""
 
 
 def _combined(node: Node, letters: str) -> str:
     """Return an accented or styled symbol as characters of its own; empty if there are none."""
-    if node.token in MARKS and len(letters) == 1:
-        return unicodedata.normalize("NFC", letters + MARKS[node.token])
+    if node.token in _MARKS and len(letters) == 1:
+        return unicodedata.normalize("NFC", letters + _MARKS[node.token])
     if node.token in _FONTS:
-        return "".join(styled(node.token, letter) for letter in letters)
-    if node.token == _CIRCLED:
-        return styled(_CIRCLED, letters) if len(letters) == 1 else ""
+        return "".join(_styled(letter, _FONTS[node.token]) for letter in letters)
+    if node.token == r"\textcircled":
+        return _lookup(f"CIRCLED {unicodedata.name(letters, '')}") if len(letters) == 1 else ""
     return ""
 
 
-def styled(command: str, letter: str) -> str:
-    r"""Return the character of a letter in one of `STYLED_COMMANDS`.
-
-    Returns:
-        The letter itself if it has no such character; nothing for `\textcircled`.
-    """
-    if command == _CIRCLED:
-        return _lookup(f"CIRCLED {unicodedata.name(letter, '')}")
+def _styled(letter: str, styles: tuple[str, ...]) -> str:
     if not (letter.isascii() and letter.isalnum()):
         return letter
     words = unicodedata.name(letter).removeprefix("LATIN ").replace(" LETTER", "")
-    names = [
-        f"{prefix}{style} {words}" for style in _FONTS[command] for prefix in ("", "MATHEMATICAL ")
-    ]
+    names = [f"{prefix}{style} {words}" for style in styles for prefix in ("", "MATHEMATICAL ")]
     return next(filter(None, map(_lookup, names)), letter)
 
 
@@ -196,10 +185,6 @@ def _lookup(name: str) -> str:
         return unicodedata.lookup(name)
     except KeyError:
         return ""
-
-
-UNICODE_TABLES = _UnicodeText.symbols, _UnicodeText.templates
-"""The texts of symbols and the templates of commands; the web page uses them, too."""
 
 
 def to_unicode(tokens: Sequence[str]) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from posformer import __version__
 from posformer.errors import ModelError, PosformerError
 from posformer.models.model_folder import open_folder
-from posformer.serve.latex_tables import latex_tables
 
 PAGE = Path(__file__).parent / "page"
 RUNTIME = Path(__file__).parent / "runtime"
@@ -103,7 +102,6 @@ def _page_files(without: tuple[str, ...]) -> dict[str, Content]:
     return {
         **{path.name: path for path in own if path.name not in without},
         **{f"recognizer/{path.name}": path for path in modules},
-        "latex.json": latex_tables(),
         "math.ttf": _font(),
     }
 

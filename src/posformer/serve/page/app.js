@@ -3,14 +3,14 @@
 import { server } from "./api.js";
 import { Corrections } from "./corrections.js";
 import { Crop } from "./crop.js";
-import { FORMATS, toLatex, tokenize } from "./expression.js";
+import { convert, FORMATS, tokenize } from "./expression.js";
 import { formula, formulaImage } from "./formula.js";
 import { History } from "./history.js";
 import { showForest, showAttention } from "./how.js";
 import { Ink } from "./ink.js";
 import { isInk } from "./ink_files.js";
 import { LocalRecognizer } from "./local.js";
-import { mathElement, mathText } from "./mathml.js";
+import { mathElement } from "./mathml.js";
 import { SymbolChoices } from "./symbol_choices.js";
 
 const TOP_K = 5;
@@ -123,8 +123,8 @@ function showCorrected(answer) {
   if (!answer.symbols) { showFormula(answer.latex, answer.mathml); return; }
   const { tokens, chosen } = corrections.apply(answer);
   const element = mathElement(tokens, { indexed: true });
-  const mathml = chosen.size || !answer.mathml ? mathText(tokens) : answer.mathml;
-  showFormula(toLatex(tokens), mathml, { element });
+  const mathml = chosen.size || !answer.mathml ? convert(tokens, "mathml") : answer.mathml;
+  showFormula(convert(tokens, "latex"), mathml, { element });
   answered = answer;
   choices.offer(answer.symbols, chosen);
 }
@@ -155,7 +155,7 @@ function showFormula(latex, mathml, { typed = false, element = null } = {}) {
 
 function enableCopying() {
   for (const button of document.querySelectorAll("[data-copy]")) {
-    const isKnown = recognizer === server || button.dataset.copy in FORMATS || button.dataset.copy === "png";
+    const isKnown = recognizer === server || FORMATS.includes(button.dataset.copy) || button.dataset.copy === "png";
     button.disabled = !shown.latex || !isKnown;
     button.title = isKnown ? "" : "Needs the server";
   }

@@ -1,9 +1,9 @@
 // LaTeX tokens as MathML elements that know the index of their token.
 
-import { lookUp } from "./recognizer/symbols.js";
+import { KINDS, lookUp } from "./recognizer/symbols.js";
+import tables from "./recognizer/tables.js";
+import { CHARACTERS, CLOSERS, fences, isNumber, OPENERS } from "./recognizer/tree_text.js";
 import { parse, SEPARATORS } from "./recognizer/tree.js";
-import { CHARACTERS, CLOSERS, fences, kindOf, OPENERS, TABLES } from "./tables.js";
-import { isNumber } from "./tree_text.js";
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const IDENTIFIERS = new Set(["letter", "greek", "symbol"]);
@@ -26,6 +26,8 @@ const LONG_ARROWS = {
 };
 const FUNCTION_SPACE = "0.1667em";
 
+const kindOf = (token) => lookUp(KINDS, token) ?? "";
+
 function make(name, attributes = {}, ...children) {
   const element = document.createElementNS(MATHML, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -43,8 +45,6 @@ export function mathElement(tokens, { display = "block", indexed = false } = {})
   if (display === "block") math.setAttribute("displaystyle", "true");
   return math;
 }
-
-export const mathText = (tokens) => new XMLSerializer().serializeToString(mathElement(tokens));
 
 class Writer {
   constructor(large, indexed) {
@@ -95,7 +95,7 @@ class Writer {
   }
 
   symbol(token, index) {
-    const text = lookUp(this.style ?? {}, token) ?? CHARACTERS.get(token) ?? token;
+    const text = lookUp(this.style ?? {}, token) ?? lookUp(CHARACTERS, token) ?? token;
     const kind = kindOf(token);
     const attributes = this.indexed && index >= 0 ? { "data-index": index } : {};
     if (isNumber(token)) return make("mn", attributes, text);
@@ -146,7 +146,7 @@ class Writer {
 
   #styled(token, content) {
     const outer = this.style;
-    this.style = lookUp(TABLES.unicode.styles, token);
+    this.style = lookUp(tables.unicode.styles, token);
     const element = content();
     this.style = outer;
     return element;
@@ -154,7 +154,7 @@ class Writer {
 
   #environment(node) {
     const name = node.token.slice("\\begin{".length, -1);
-    const [left, right] = fences(node.token);
+    const [left, right] = fences(node);
     const table = this.table(node.arguments[0].lines, name);
     const fence = (text, form) => (text ? [make("mo", { form, fence: "true", stretchy: "true" }, text)] : []);
     return make("mrow", {}, ...fence(left, "prefix"), table, ...fence(right, "postfix"));

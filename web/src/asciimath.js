@@ -1,12 +1,20 @@
-// LaTeX as AsciiMath; a port of `posformer.latex.asciimath`.
+/** LaTeX as AsciiMath. */
 
-import { CLOSERS, fences, OPENERS, TABLES } from "./tables.js";
-import { depths, interleave, isBar, isPlain, isPrimes, TreeText } from "./tree_text.js";
+import { tokensOf } from "./symbols.js";
+import tables from "./tables.js";
+import {
+  CLOSERS,
+  OPENERS,
+  TreeText,
+  fences,
+  interleave,
+  isPlain,
+  isPrimes,
+} from "./tree_text.js";
 
 const MAX_COLUMNS = 20; // to which short lines are filled up
 
-const isUnsafeScript = (token) =>
-  OPENERS.has(token) || CLOSERS.has(token) || isBar(token) || token === "+" || token === "-";
+const UNSAFE_SCRIPTS = new Set([...OPENERS, ...CLOSERS, ...tokensOf("bar"), "+", "-"]);
 
 class AsciiMath extends TreeText {
   literal(text) { return `"${text.replaceAll('"', "”")}"`; }
@@ -18,7 +26,7 @@ class AsciiMath extends TreeText {
   }
 
   environment(node) {
-    const [left, right] = fences(node.token);
+    const [left, right] = fences(node);
     return this.#table(left || "{:", node.arguments[0].lines, right || ":}");
   }
 
@@ -43,18 +51,24 @@ class AsciiMath extends TreeText {
     return ordered.flatMap((script) => {
       const row = script.arguments[0];
       if (script.token === "^" && isPrimes(row)) return ["'".repeat(row.nodes.length)];
-      const isSafe = isPlain(row.nodes) && !isUnsafeScript(row.nodes[0].token);
+      const isSafe = isPlain(row.nodes) && !UNSAFE_SCRIPTS.has(row.nodes[0].token);
       return isSafe ? [script.token, row] : [`${script.token}(`, row, ")"];
     });
   }
 
   marked(nodes, whole) {
-    const texts = super.marked(nodes);
+    const texts = super.marked(nodes, whole);
     if (whole) return texts;
-    for (const [node, depth] of depths(nodes, texts)) // commas separate the cells of matrices
-      if (depth === 0 && node.token === ",") texts.set(node.index, '","');
+    let depth = 0;
+    for (const { index, token } of nodes) {
+      if (!texts.has(index)) depth += OPENERS.has(token) - CLOSERS.has(token);
+      if (depth === 0 && token === ",") texts.set(index, '","'); // it separates cells of matrices
+    }
     return texts;
   }
 }
 
-export const toAsciiMath = (tokens) => new AsciiMath(TABLES.asciimath).write(tokens);
+/** Return tokens in caption form as AsciiMath. */
+export function toAsciimath(tokens) {
+  return new AsciiMath(tables.asciimath).write(tokens);
+}

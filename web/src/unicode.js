@@ -1,10 +1,11 @@
-// LaTeX as one line of Unicode text; a port of `posformer.latex.unicode_text`.
+/** LaTeX as one line of Unicode text, such as `x² + √(a + b)`. */
 
-import { lookUp, tokensOf } from "./recognizer/symbols.js";
-import { CLOSERS, fences, kindOf, OPENERS, TABLES } from "./tables.js";
-import { isPlain, isPrimes, NAMES, TreeText } from "./tree_text.js";
+import { KINDS, lookUp, tokensOf } from "./symbols.js";
+import tables from "./tables.js";
+import { CLOSERS, OPENERS, TreeText, fences, isPlain, isPrimes } from "./tree_text.js";
 
-const { scripts: SCRIPTS, marks: MARKS, styles: STYLES } = TABLES.unicode;
+const { scripts: SCRIPTS, marks: MARKS, styles: STYLES } = tables.unicode;
+const NAMES = new Set([...tokensOf("function", "limit"), "\\bmod"]);
 const ROOTS = { 3: "∛", 4: "∜" };
 const BINARY = tokensOf("operator", "relation", "arrow");
 const COMPOUND = tokensOf("fraction", "root", "stack", "longarrow");
@@ -16,7 +17,7 @@ class UnicodeText extends TreeText {
   expression(root) { return this.#lines(root, " "); }
 
   environment(node) {
-    const [left, right] = fences(node.token);
+    const [left, right] = fences(node);
     return [left, ...this.#lines(node.arguments[0], left ? ", " : " "), right];
   }
 
@@ -76,20 +77,20 @@ class UnicodeText extends TreeText {
   }
 }
 
-// Whether a script behind the text of a node would belong to its last part only.
+/** Whether a script behind the text of a node would belong to its last part only. */
 function isCompound(node) {
   if (node.token !== "{") return COMPOUND.has(node.token);
   const { nodes } = node.arguments[0];
   return nodes.length > 1 || nodes.some((inner) => inner.scripts.length || inner.arguments.length);
 }
 
-// Raised or lowered characters; empty if there are none for some of them.
+/** Raised or lowered characters; empty if there are none for some of them. */
 function scriptText(operator, text) {
   const characters = [...text].map((one) => lookUp(SCRIPTS[operator], one));
   return characters.includes(undefined) ? "" : characters.join("");
 }
 
-// An accented or styled symbol as characters of its own; empty if there are none.
+/** An accented or styled symbol as characters of its own; empty if there are none. */
 function combined(node, letters) {
   const isOne = [...letters].length === 1;
   if (Object.hasOwn(MARKS, node.token) && isOne) return (letters + MARKS[node.token]).normalize("NFC");
@@ -99,4 +100,9 @@ function combined(node, letters) {
   return [...letters].map((letter) => lookUp(style, letter) ?? letter).join("");
 }
 
-export const toUnicode = (tokens) => new UnicodeText(TABLES.unicode).write(tokens);
+const kindOf = (token) => lookUp(KINDS, token);
+
+/** Return tokens in caption form as one line of Unicode text. */
+export function toUnicode(tokens) {
+  return new UnicodeText(tables.unicode).write(tokens);
+}
