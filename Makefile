@@ -21,7 +21,7 @@ CORE_TESTS := tests/latex tests/ink tests/search tests/image/test_loading.py tes
 INSTALLED := $(VENV)/.posformer-installed
 INSTALLED_DEV := $(VENV)/.posformer-installed-dev
 
-.PHONY: help demo test test-all test-lowest lint format lock pin-image sbom clean
+.PHONY: help demo serve web test test-all test-lowest lint format lock pin-image sbom clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,15 @@ help:  ## list the targets
 demo: $(INSTALLED)  ## install, then recognize the example images, print a position forest
 	$(BIN)/posformer recognize examples
 	$(BIN)/posformer forest '\frac{y^{\beta_1}_2 B}{C}'
+
+serve: $(INSTALLED)  ## serve the web page, which recognizes here or in the browser (if there is Node.js)
+	$(BIN)/python -m pip install --quiet -e '.[serve]'
+	$(if $(shell command -v npm),$(MAKE) web,@echo "npm is absent: the page recognizes on the server only" >&2)
+	$(BIN)/posformer serve
+
+web: | $(BIN)/python  ## add ONNX Runtime Web to the package, for `posformer build-web`; needs Node.js 20
+	npm ci --prefix web --omit=dev --ignore-scripts --no-audit --no-fund
+	$(BIN)/python scripts/add_web_runtime.py
 
 test test-all: export OMP_NUM_THREADS := 1
 

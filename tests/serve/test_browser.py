@@ -1,5 +1,6 @@
 """The page in a real browser, used with mouse and keyboard."""
 
+import gzip
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,23 @@ from posformer.serve import Settings, create_app
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 
+# The ratio of the luminances of text and ground, as in WCAG.
+CONTRAST = """() => {
+    const luminance = (color) => {
+        const context = new OffscreenCanvas(1, 1).getContext("2d");
+        context.fillStyle = color;
+        context.fillRect(0, 0, 1, 1);
+        const [r, g, b] = [...context.getImageData(0, 0, 1, 1).data].map((value) => value / 255)
+            .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const { color } = getComputedStyle(document.querySelector("#formula math"));
+    const { backgroundColor } = getComputedStyle(document.querySelector(".result"));
+    const [low, high] = [luminance(color), luminance(backgroundColor)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+}"""
+SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desktop": (1280, 900)}
+SCREENSHOTS = os.environ.get("POSFORMER_SCREENSHOTS")  # folder for those of all sizes and themes
 SCREENSHOT = os.environ.get("POSFORMER_SCREENSHOT")  # file to write a screenshot to
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="needs Chromium (apt-get install chromium)")
@@ -151,6 +169,36 @@ def test_unreadable_file_shows_a_problem(page):
     assert "image" in page.inner_text("#problem")
 
 
+def test_formulas_are_set_in_the_bundled_font(page):
+    page.fill("#latex", r"\sum_{k=0}^{n}k^2")
+    page.wait_for_selector("#formula munderover")
+    loaded = page.evaluate(
+        """async () => {
+            await document.fonts.ready;
+            return [...document.fonts].map((one) => [one.family.replaceAll('"', ""), one.status]);
+        }"""
+    )
+    assert loaded == [["posformer math", "loaded"]]
+
+
+def test_dropped_ink_is_recognized(page):
+    strokes = "".join(
+        "<stroke>" + " ".join(f"{x} {y}" for x, y in stroke) + "</stroke>" for stroke in FORMULA
+    )
+    content = f"<xournal><page><layer>{strokes}</layer></page></xournal>".encode()
+    drop(page, gzip.compress(content), "notes.xopp", "")
+    page.wait_for_selector(f"{RECOGNIZED} mfrac")
+    assert page.inner_text("#file-name") == "notes.xopp"
+    page.click("#remove")
+    lines = "".join(
+        '<polyline points="' + " ".join(f"{x},{y}" for x, y in stroke) + '"/>' for stroke in X
+    )
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg"><g stroke="black">{lines}</g></svg>'
+    drop(page, svg.encode(), "x.svg", "image/svg+xml")
+    page.wait_for_selector("#formula[aria-busy=false] mi")
+    assert not page.is_visible("#crop")
+
+
 def test_attention_and_forest_are_shown(page):
     write(page, X)
     page.wait_for_selector(RECOGNIZED)
@@ -193,6 +241,30 @@ def test_ink_stays_visible_when_the_area_shrinks(page):
     page.set_viewport_size({"width": 375, "height": 720})
     page.wait_for_timeout(100)
     assert has_ink(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("size", "width", "height"),
+    [("phone", 390, 844), ("tablet", 820, 1180), ("desktop", 1280, 900)],
+)
+def test_sizes_and_themes(browser, address, tmp_path, size, width, height, scheme):
+    """Nothing is wider than the screen, and text stands out; the screenshots are for the eye."""
+    viewport = {"width": width, "height": height}
+    folder = Path(SCREENSHOTS or tmp_path)
+    with open_page(browser, address, viewport=viewport, color_scheme=scheme) as page:
+        page.evaluate("document.getElementById('mode').hidden = false")
+        write(page, [*X, *TWO], x=40, y=110)
+        page.wait_for_selector(RECOGNIZED)
+        page.locator("#formula .symbol").first.click()
+        page.wait_for_selector("#choices:visible")
+        page.screenshot(path=folder / f"{size}-{scheme}.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        box = page.locator("#choices").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert page.locator("#formula math").bounding_box()["height"] > 20
+        assert page.evaluate(CONTRAST) > 7
 
 
 @pytest.mark.skipif(not SCREENSHOT, reason="needs POSFORMER_SCREENSHOT")

@@ -71,14 +71,15 @@ export class SymbolChoices {
     buttons[0].focus({ preventScroll: true });
   }
 
-  // Below the symbol, within the area of the formula.
+  // Below the formula, which stays visible, and as near to the symbol as there is room.
   #place(element) {
     const area = this.#box.offsetParent.getBoundingClientRect();
     const symbol = element.getBoundingClientRect();
     const left = symbol.left + symbol.width / 2 - area.left - this.#box.offsetWidth / 2;
     const last = area.width - this.#box.offsetWidth;
     this.#box.style.left = `${Math.max(0, Math.min(left, last))}px`;
-    this.#box.style.top = `${symbol.bottom - area.top + 6}px`;
+    const { bottom } = this.#formula.querySelector("math").getBoundingClientRect();
+    this.#box.style.top = `${Math.min(bottom, area.bottom) - area.top + 6}px`;
   }
 }
 
