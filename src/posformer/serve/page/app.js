@@ -4,7 +4,7 @@ import { server } from "./api.js";
 import { Corrections } from "./corrections.js";
 import { Crop } from "./crop.js";
 import { convert, FORMATS, tokenize } from "./expression.js";
-import { formula, formulaImage } from "./formula.js";
+import { formula, formulaImage, loadFont } from "./formula.js";
 import { History } from "./history.js";
 import { showForest, showAttention } from "./how.js";
 import { Ink } from "./ink.js";
@@ -524,11 +524,11 @@ async function keepOffline() {
   }
 }
 
+await keepOffline();
+await loadFont().catch(() => {}); // formulas are then set in a font of the system
+
 let mode = null;
 try { mode = localStorage.getItem(MODE); } catch { /* private windows store nothing */ }
 showMode();
-if (!app.server || mode === "local") {
-  await keepOffline();
-  await useLocal();
-}
+if (!app.server || mode === "local") await useLocal();
 document.documentElement.dataset.ready ??= "server";
