@@ -4,6 +4,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,11 +16,12 @@ from javascript import MODEL, WEB
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 
 BROWSER = os.environ.get("POSFORMER_BROWSER") or shutil.which("chromium")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+FLAGS = ["--no-sandbox", "--disable-quic", "--no-first-run"]
 ISOLATION = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Embedder-Policy": "require-corp",
 }
+RUNTIME = "web/node_modules/onnxruntime-web/dist/"
 PAGE = "<!doctype html><title>replay</title>"
 REPLAY = """(request) => new Promise((resolve, reject) => {
   const worker = new Worker("/web/test/worker.js", { type: "module" });
@@ -66,17 +68,16 @@ class Handler(SimpleHTTPRequestHandler):
         """Print nothing."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
+@contextmanager
+def browsing() -> Iterator:
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
         yield browser
         browser.close()
 
 
-@pytest.mark.usefixtures("packages")
-@pytest.mark.parametrize("isolated", [False, True], ids=["one thread", "threads"])
-def test_results_in_a_worker_equal_those_of_python(browser, vectors, isolated):
+def replay(browser, vectors: Path, isolated: bool = False, **options: object) -> dict:
+    """Replay vectors in a worker; return its report, which may name no other address."""
     folders = {"web": WEB, "model": MODEL, "vectors": vectors}
     handler = partial(Handler, folders=folders, isolated=isolated)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -89,23 +90,28 @@ def test_results_in_a_worker_equal_those_of_python(browser, vectors, isolated):
         "request",
         lambda request: None if request.url.startswith(address) else foreign.append(request.url),
     )
+    places = {"model": "model/", "vectors": "vectors/", "runtime": RUNTIME}
     try:
         page.goto(address)
-        request = {
-            "model": f"{address}model/",
-            "vectors": f"{address}vectors/",
-            "runtime": f"{address}web/node_modules/onnxruntime-web/dist/",
-        }
-        report = page.evaluate(REPLAY, request)
+        request = {name: f"{address}{place}" for name, place in places.items()}
+        report = page.evaluate(REPLAY, {**request, **options})
     finally:
         page.close()
         server.shutdown()
         server.server_close()
+    assert foreign == []
     assert "failure" not in report, report["failure"]
+    return report
+
+
+@pytest.mark.usefixtures("packages")
+@pytest.mark.parametrize("isolated", [False, True], ids=["one thread", "threads"])
+def test_results_in_a_worker_equal_those_of_python(vectors, isolated):
+    with browsing() as browser:
+        report = replay(browser, vectors, isolated)
     assert report["problems"] == []
     assert report["strokes"]["sameImages"] == report["strokes"]["count"] > 0
     assert report["photographs"]["count"] > 0
     assert report["isIsolated"] == isolated
     files = ("vocabulary.txt", "encoder.onnx", "decoder.onnx", "model.safetensors")
     assert report["sizes"][-1] == [sum((MODEL / name).stat().st_size for name in files)] * 2
-    assert foreign == []
