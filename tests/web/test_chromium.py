@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 from javascript import MODEL, WEB
 
+from posformer import Recognizer
+
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 
 BROWSER = os.environ.get("POSFORMER_BROWSER") or shutil.which("chromium")
@@ -29,6 +31,20 @@ REPLAY = """(request) => new Promise((resolve, reject) => {
   worker.onerror = (event) => reject(new Error(event.message));
   worker.postMessage(request);
 })"""
+
+# WebGPU on machines without a GPU; compiling its programs takes a while.
+SOFTWARE_GPU = (
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--enable-features=Vulkan,WebGPU",
+)
+WITH_WEBGPU = """async ({ address, runtime, strokes }) => {
+  if (!await navigator.gpu?.requestAdapter()) return null;
+  const { Recognizer } = await import(`${address}web/src/index.js`);
+  const options = { runtimeUrl: runtime, executionProviders: ["webgpu"] };
+  const recognizer = await Recognizer.load(`${address}model/`, options);
+  return recognizer.recognizeStrokes(strokes);
+}"""
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="needs Chromium (apt-get install chromium)")
 
@@ -69,20 +85,28 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def browsing() -> Iterator:
+def browsing(*flags: str) -> Iterator:
+    """Yield a browser."""
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        browser = driver.chromium.launch(executable_path=BROWSER, args=[*FLAGS, *flags])
         yield browser
         browser.close()
 
 
-def replay(browser, vectors: Path, isolated: bool = False, **options: object) -> dict:
-    """Replay vectors in a worker; return its report, which may name no other address."""
-    folders = {"web": WEB, "model": MODEL, "vectors": vectors}
+@contextmanager
+def serving(isolated: bool = False, **folders: Path) -> Iterator[str]:
+    """Serve folders by their names, `web` and `model` included; yield the address."""
+    folders |= {"web": WEB, "model": MODEL}
     handler = partial(Handler, folders=folders, isolated=isolated)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}/"
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def run(browser, address: str, script: str, argument: dict) -> dict:
+    """Return the result of a script in a page, which may not load anything from elsewhere."""
     page = browser.new_page()
     page.set_default_timeout(300_000)
     foreign = []
@@ -90,28 +114,42 @@ def replay(browser, vectors: Path, isolated: bool = False, **options: object) ->
         "request",
         lambda request: None if request.url.startswith(address) else foreign.append(request.url),
     )
-    places = {"model": "model/", "vectors": "vectors/", "runtime": RUNTIME}
-    try:
-        page.goto(address)
-        request = {name: f"{address}{place}" for name, place in places.items()}
-        report = page.evaluate(REPLAY, {**request, **options})
-    finally:
-        page.close()
-        server.shutdown()
-        server.server_close()
+    page.goto(address)
+    result = page.evaluate(script, argument)
+    page.close()
     assert foreign == []
-    assert "failure" not in report, report["failure"]
-    return report
+    return result
 
 
 @pytest.mark.usefixtures("packages")
-@pytest.mark.parametrize("isolated", [False, True], ids=["one thread", "threads"])
+@pytest.mark.parametrize(
+    "isolated",
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["one thread", "threads"],
+)
 def test_results_in_a_worker_equal_those_of_python(vectors, isolated):
-    with browsing() as browser:
-        report = replay(browser, vectors, isolated)
+    with browsing() as browser, serving(isolated, vectors=vectors) as address:
+        places = {"model": "model/", "vectors": "vectors/", "runtime": RUNTIME}
+        request = {name: f"{address}{place}" for name, place in places.items()}
+        report = run(browser, address, REPLAY, request)
+    assert "failure" not in report, report["failure"]
     assert report["problems"] == []
     assert report["strokes"]["sameImages"] == report["strokes"]["count"] > 0
     assert report["photographs"]["count"] > 0
     assert report["isIsolated"] == isolated
     files = ("vocabulary.txt", "encoder.onnx", "decoder.onnx", "model.safetensors")
     assert report["sizes"][-1] == [sum((MODEL / name).stat().st_size for name in files)] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("packages")
+def test_webgpu_gives_the_same_result():
+    strokes = [[[0, 22], [18, 40], [36, 60]], [[36, 22], [18, 42], [0, 62]]]
+    expected = Recognizer.load().recognize_strokes(strokes)
+    with browsing(*SOFTWARE_GPU) as browser, serving() as address:
+        argument = {"address": address, "runtime": f"{address}{RUNTIME}", "strokes": strokes}
+        answer = run(browser, address, WITH_WEBGPU, argument)
+    if answer is None:
+        pytest.skip("this Chromium has no WebGPU")
+    assert answer["latex"] == expected.latex
+    assert answer["confidence"] == pytest.approx(expected.confidence, abs=1e-3)
