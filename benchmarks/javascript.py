@@ -3,7 +3,8 @@
     python scripts/write_web_vectors.py vectors --strokes 80 --photographs 100
     python benchmarks/javascript.py vectors
 
-Both recognize the same ink and images twice; the second time counts. Compare the ratios, not the times.
+Both recognize the same ink and images twice; the second time counts. Compare the ratios, not
+the times.
 """
 
 import argparse

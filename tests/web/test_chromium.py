@@ -4,6 +4,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,14 +13,17 @@ from urllib.parse import urlsplit
 import pytest
 from javascript import MODEL, WEB
 
+from posformer import Recognizer
+
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 
 BROWSER = os.environ.get("POSFORMER_BROWSER") or shutil.which("chromium")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+FLAGS = ["--no-sandbox", "--disable-quic", "--no-first-run"]
 ISOLATION = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Embedder-Policy": "require-corp",
 }
+RUNTIME = "web/node_modules/onnxruntime-web/dist/"
 PAGE = "<!doctype html><title>replay</title>"
 REPLAY = """(request) => new Promise((resolve, reject) => {
   const worker = new Worker("/web/test/worker.js", { type: "module" });
@@ -27,6 +31,20 @@ REPLAY = """(request) => new Promise((resolve, reject) => {
   worker.onerror = (event) => reject(new Error(event.message));
   worker.postMessage(request);
 })"""
+
+# WebGPU on machines without a GPU; compiling its programs takes a while.
+SOFTWARE_GPU = (
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--enable-features=Vulkan,WebGPU",
+)
+WITH_WEBGPU = """async ({ address, runtime, strokes }) => {
+  if (!await navigator.gpu?.requestAdapter()) return null;
+  const { Recognizer } = await import(`${address}web/src/index.js`);
+  const options = { runtimeUrl: runtime, executionProviders: ["webgpu"] };
+  const recognizer = await Recognizer.load(`${address}model/`, options);
+  return recognizer.recognizeStrokes(strokes);
+}"""
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="needs Chromium (apt-get install chromium)")
 
@@ -66,22 +84,29 @@ class Handler(SimpleHTTPRequestHandler):
         """Print nothing."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
+@contextmanager
+def browsing(*flags: str) -> Iterator:
+    """Yield a browser."""
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        browser = driver.chromium.launch(executable_path=BROWSER, args=[*FLAGS, *flags])
         yield browser
         browser.close()
 
 
-@pytest.mark.usefixtures("packages")
-@pytest.mark.parametrize("isolated", [False, True], ids=["one thread", "threads"])
-def test_results_in_a_worker_equal_those_of_python(browser, vectors, isolated):
-    folders = {"web": WEB, "model": MODEL, "vectors": vectors}
+@contextmanager
+def serving(isolated: bool = False, **folders: Path) -> Iterator[str]:
+    """Serve folders by their names, `web` and `model` included; yield the address."""
+    folders |= {"web": WEB, "model": MODEL}
     handler = partial(Handler, folders=folders, isolated=isolated)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}/"
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def run(browser, address: str, script: str, argument: dict) -> dict:
+    """Return the result of a script in a page, which may not load anything from elsewhere."""
     page = browser.new_page()
     page.set_default_timeout(300_000)
     foreign = []
@@ -89,18 +114,24 @@ def test_results_in_a_worker_equal_those_of_python(browser, vectors, isolated):
         "request",
         lambda request: None if request.url.startswith(address) else foreign.append(request.url),
     )
-    try:
-        page.goto(address)
-        request = {
-            "model": f"{address}model/",
-            "vectors": f"{address}vectors/",
-            "runtime": f"{address}web/node_modules/onnxruntime-web/dist/",
-        }
-        report = page.evaluate(REPLAY, request)
-    finally:
-        page.close()
-        server.shutdown()
-        server.server_close()
+    page.goto(address)
+    result = page.evaluate(script, argument)
+    page.close()
+    assert foreign == []
+    return result
+
+
+@pytest.mark.usefixtures("packages")
+@pytest.mark.parametrize(
+    "isolated",
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["one thread", "threads"],
+)
+def test_results_in_a_worker_equal_those_of_python(vectors, isolated):
+    with browsing() as browser, serving(isolated, vectors=vectors) as address:
+        places = {"model": "model/", "vectors": "vectors/", "runtime": RUNTIME}
+        request = {name: f"{address}{place}" for name, place in places.items()}
+        report = run(browser, address, REPLAY, request)
     assert "failure" not in report, report["failure"]
     assert report["problems"] == []
     assert report["strokes"]["sameImages"] == report["strokes"]["count"] > 0
@@ -108,4 +139,17 @@ def test_results_in_a_worker_equal_those_of_python(browser, vectors, isolated):
     assert report["isIsolated"] == isolated
     files = ("vocabulary.txt", "encoder.onnx", "decoder.onnx", "model.safetensors")
     assert report["sizes"][-1] == [sum((MODEL / name).stat().st_size for name in files)] * 2
-    assert foreign == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("packages")
+def test_webgpu_gives_the_same_result():
+    strokes = [[[0, 22], [18, 40], [36, 60]], [[36, 22], [18, 42], [0, 62]]]
+    expected = Recognizer.load().recognize_strokes(strokes)
+    with browsing(*SOFTWARE_GPU) as browser, serving() as address:
+        argument = {"address": address, "runtime": f"{address}{RUNTIME}", "strokes": strokes}
+        answer = run(browser, address, WITH_WEBGPU, argument)
+    if answer is None:
+        pytest.skip("this Chromium has no WebGPU")
+    assert answer["latex"] == expected.latex
+    assert answer["confidence"] == pytest.approx(expected.confidence, abs=1e-3)

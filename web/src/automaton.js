@@ -19,7 +19,9 @@ import { SIGNATURES, lookUp } from "./symbols.js";
 import { LIMITS, OPERATORS } from "./syntax.js";
 import { SCRIPTS, SEPARATORS, closerOf, openerOf } from "./tree.js";
 
-const MOST_ARGUMENTS = Math.max(...Object.values(SIGNATURES).map(([positions]) => positions.length));
+const MOST_ARGUMENTS = Math.max(
+  ...Object.values(SIGNATURES).map(([positions]) => positions.length),
+);
 const END_OF_ROW = -1; // target of a move that returns to the outer row
 
 /** A class of tokens: its kind, the token that tells, and its arguments. */
@@ -128,7 +130,9 @@ function moveInReverse(mode, token) {
       return token.token === end ? step(null) : null;
     case "end":
       if (groups < token.count) return null;
-      return step(reverseRow(token.token), [token.token === "}" ? behindGroup(mode, groups) : after]);
+      return step(reverseRow(token.token), [
+        token.token === "}" ? behindGroup(mode, groups) : after,
+      ]);
     case "command":
       if (before === "bracket") {
         return token.option && count >= token.count ? step(after, [], "pair") : null;
@@ -144,7 +148,9 @@ function moveInReverse(mode, token) {
 
 function moveToScript({ end, count, scripts }, script) {
   const behind = count === 1 ? scripts : "";
-  return behind.includes(script) ? null : step(reverseRow(end, "script", 0, joined(behind, script)));
+  return behind.includes(script)
+    ? null
+    : step(reverseRow(end, "script", 0, joined(behind, script)));
 }
 
 /** The mode when the group that ends here has been read. */

@@ -50,13 +50,19 @@ export async function beamSearch(model, options, directions, { pad, constraint, 
   let searches = directions.map((direction, number) => ({
     direction,
     finished: finished[number],
-    beams: [{ total: 0, tokens: [], last: direction.start, state: constraint?.start(direction.reverse) }],
+    beams: [
+      { total: 0, tokens: [], last: direction.start, state: constraint?.start(direction.reverse) },
+    ],
   }));
   let state = model.start();
   let origin = searches.map(() => 0); // index of each open beam among those of the last step
   for (let length = 0; length <= options.maxLength; length++) {
     const open = searches.flatMap(({ beams }) => beams);
-    const stepped = await model.step(open.map(({ last }) => [last]), state, origin);
+    const stepped = await model.step(
+      open.map(({ last }) => [last]),
+      state,
+      origin,
+    );
     state = stepped.state;
     let first = 0;
     for (const search of searches) {

@@ -118,7 +118,8 @@ async function scoreEntries(model, entries, directions, lengthPower) {
   entries.forEach(({ sequence, cell }, beam) => {
     const tokens = sequences[beam];
     let total = 0;
-    for (let step = 1; step < tokens.length; step++) total += logProbs(beam, step - 1)[tokens[step]];
+    for (let step = 1; step < tokens.length; step++)
+      total += logProbs(beam, step - 1)[tokens[step]];
     sequence.table[cell] = total / (tokens.length - 1) ** lengthPower;
   });
 }

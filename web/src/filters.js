@@ -110,7 +110,8 @@ function slide(source, target, lines, length, lineStep, step, size, keep, outsid
       const isLast = i === padded.length - 1 || i % size === size - 1;
       after[i] = isLast ? padded[i] : keep(after[i + 1], padded[i]);
     }
-    for (let i = 0; i < length; i++) target[start + i * step] = keep(after[i], before[i + size - 1]);
+    for (let i = 0; i < length; i++)
+      target[start + i * step] = keep(after[i], before[i + size - 1]);
   }
 }
 

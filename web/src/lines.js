@@ -145,9 +145,7 @@ class Parts {
       if (isHidden || !spans) return false;
       const columns = isAbove ? first : last;
       const span = columns.subarray(left, left + width);
-      return isAbove
-        ? span.every((row) => row >= top)
-        : span.every((row) => row < top + height);
+      return isAbove ? span.every((row) => row >= top) : span.every((row) => row < top + height);
     });
   }
 }

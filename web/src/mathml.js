@@ -16,7 +16,8 @@ const ALIGNED = new Set(["aligned", "align", "split"]);
 const CENTERED = new Set(["gathered", "gather"]);
 
 const escaped = (text) => text.replace(/[&<>]/g, (character) => ENTITIES[character]);
-const element = (name, parts) => (parts.length ? [`<${name}>`, ...parts, `</${name}>`] : [`<${name} />`]);
+const element = (name, parts) =>
+  parts.length ? [`<${name}>`, ...parts, `</${name}>`] : [`<${name} />`];
 const group = (row) => element("mrow", row?.nodes.length ? [row] : []);
 
 class MathML extends TreeText {
@@ -60,11 +61,15 @@ class MathML extends TreeText {
   #styled(node) {
     const { letters, variant } = fonts[node.token];
     const { nodes } = node.arguments[0];
-    const letter = nodes.length === 1 && isPlain(nodes) ? lookUp(letters, nodes[0].token) : undefined;
+    const letter =
+      nodes.length === 1 && isPlain(nodes) ? lookUp(letters, nodes[0].token) : undefined;
     if (letter) return [letter];
     if (!nodes.every((one) => isPlain([one]))) return group(node.arguments[0]);
     const style = (text) => text.replace(/^<(mi|mn)>/, `<$1 mathvariant="${variant}">`);
-    return element("mrow", nodes.map(({ token }) => style(this.symbol(token))));
+    return element(
+      "mrow",
+      nodes.map(({ token }) => style(this.symbol(token))),
+    );
   }
 
   environment(node) {
@@ -76,10 +81,15 @@ class MathML extends TreeText {
       const tag = align ? `<mtd columnalign="${align}">` : "<mtd>";
       return [tag, ...(nodes.length ? [nodes] : []), "</mtd>"];
     };
-    const table = element("mtable", rows.flatMap((cells) => element("mtr", cells.flatMap(cell))));
+    const table = element(
+      "mtable",
+      rows.flatMap((cells) => element("mtr", cells.flatMap(cell))),
+    );
     const [left, right] = lookUp(tables.mathml.fences, name) ?? ["", ""];
     if (name === "cases") return ["<mrow>", left, ...table, "</mrow>"];
-    return left && node.scripts.length ? ["<mrow>", left, ...table, right, "</mrow>"] : [left, ...table, right];
+    return left && node.scripts.length
+      ? ["<mrow>", left, ...table, right, "</mrow>"]
+      : [left, ...table, right];
   }
 
   line(nodes) {
@@ -130,7 +140,11 @@ function endOfNumber(nodes, first) {
 /** Return the numbers and full stops of a run of digits; the last one has the scripts. */
 function numbers(nodes) {
   // Full stops that follow each other are separate.
-  const text = nodes.map(({ token }) => token).join("").replaceAll("..", ". .").replaceAll("..", ". .");
+  const text = nodes
+    .map(({ token }) => token)
+    .join("")
+    .replaceAll("..", ". .")
+    .replaceAll("..", ". .");
   const pieces = text.match(NUMBER).map((piece) => {
     if (piece === ".") return symbols["."];
     return piece.startsWith(".") ? `<mi>${piece}</mi>` : `<mn>${piece}</mn>`;
@@ -159,6 +173,8 @@ function alignment(name, option) {
 export function toMathml(tokens) {
   const display = tokens.includes("\\\\") ? "block" : "inline";
   const written = new MathML({ symbols, templates }).write(tokens);
-  const content = written.replaceAll("<mrow></mrow>", "<mrow />").replaceAll("<mtd></mtd>", "<mtd />");
+  const content = written
+    .replaceAll("<mrow></mrow>", "<mrow />")
+    .replaceAll("<mtd></mtd>", "<mtd />");
   return `<math xmlns="${NAMESPACE}" display="${display}"><mrow>${content}</mrow></math>`;
 }

@@ -105,7 +105,7 @@ async function readFile(url, fetch, onProgress) {
   const chunks = [];
   let loaded = 0;
   try {
-    for (const reader = response.body.getReader(); ; ) {
+    for (const reader = response.body.getReader(); ;) {
       const { done, value } = await reader.read();
       if (done) break;
       chunks.push(value);

@@ -24,7 +24,9 @@ export function readPixels(image) {
   }
   if (channels === 1) return plane(Uint8Array.from(data), width, height);
   const colors = channels === 4 ? flattenAlpha(data, width, height) : data;
-  return isGray(colors) ? firstChannel(colors, width, height) : plane(Uint8Array.from(colors), width, height, 3);
+  return isGray(colors)
+    ? firstChannel(colors, width, height)
+    : plane(Uint8Array.from(colors), width, height, 3);
 }
 
 function checkSize(width, height) {
@@ -46,7 +48,11 @@ function isGray(colors) {
 }
 
 function firstChannel(colors, width, height) {
-  return plane(Uint8Array.from({ length: width * height }, (_, at) => colors[3 * at]), width, height);
+  return plane(
+    Uint8Array.from({ length: width * height }, (_, at) => colors[3 * at]),
+    width,
+    height,
+  );
 }
 
 /** Composite RGBA over white, or over black if the drawing is light; return RGB. */

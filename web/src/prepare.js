@@ -49,7 +49,10 @@ export function preparePhoto(image) {
  * @returns planes from top to bottom, with a margin of 12 pixels; the image itself if there is one
  */
 export function splitPhoto(prepared) {
-  const map = { ...prepared, data: Float32Array.from(prepared.data, (value) => value / float(255)) };
+  const map = {
+    ...prepared,
+    data: Float32Array.from(prepared.data, (value) => value / float(255)),
+  };
   const mask = eraseRuling(strongParts(map, 1), { map, level: 1 });
   const { left, top, width, height } = filters.boundingBox(mask);
   const content = filters.crop(mask, left, top, left + width, top + height);
@@ -149,7 +152,11 @@ function subsample({ data, width, height, channels = 1 }, stepY, stepX) {
 function findLevels(whole) {
   const contrast = withoutRim(whole);
   const { width, height } = contrast;
-  const sample = subsample(contrast, 1 + Math.floor(height / 600), 1 + Math.floor(width / 600)).data;
+  const sample = subsample(
+    contrast,
+    1 + Math.floor(height / 600),
+    1 + Math.floor(width / 600),
+  ).data;
   const step = 1 + Math.floor(sample.length / 8000);
   const some = sorted(sample.filter((_, at) => at % step === 0));
   const [low, paper] = [6, 2].map((share) => some[Math.floor(some.length / share)]);
@@ -283,7 +290,9 @@ function inkColor(image) {
   );
   const steps = [image.height, image.width].map((side) => 1 + Math.floor(side / 400));
   const { data } = subsample({ ...image, data: lost }, ...steps);
-  const pixels = Array.from({ length: data.length / 3 }, (_, at) => data.subarray(3 * at, 3 * at + 3));
+  const pixels = Array.from({ length: data.length / 3 }, (_, at) =>
+    data.subarray(3 * at, 3 * at + 3),
+  );
   const strength = pixels.map(largest);
   const least = float(quantile(strength, 0.97));
   const strongest = pixels.filter((_, at) => strength[at] >= least);
@@ -298,7 +307,9 @@ function grayOf(image, weights) {
   const [red, green, blue] = weights.map(float);
   const gray = new Uint8Array(width * height);
   for (let at = 0; at < gray.length; at++) {
-    gray[at] = toByte(float(data[3 * at] * red + data[3 * at + 1] * green + data[3 * at + 2] * blue));
+    gray[at] = toByte(
+      float(data[3 * at] * red + data[3 * at + 1] * green + data[3 * at + 2] * blue),
+    );
   }
   return filters.plane(gray, width, height);
 }

@@ -116,7 +116,8 @@ export function render(strokes) {
   // The pen's square begins one pixel before its center, which is one pixel behind the margin.
   const dot = (x, y) => {
     const start = (y - top + MARGIN.before) * width + x - left + MARGIN.before;
-    for (let row = 0; row < PEN; row++) data.fill(255, start + row * width, start + row * width + PEN);
+    for (let row = 0; row < PEN; row++)
+      data.fill(255, start + row * width, start + row * width + PEN);
   };
   for (const stroke of points) drawStroke(stroke, dot);
   return { data, width, height };

@@ -79,7 +79,9 @@ function lineCandidates(boxes, { width, height }, allowFamilies) {
   if (labels.some(isThrough)) {
     const sides = (box) =>
       atLeft(box) + atRight(box) + (box.top <= 5) + (box.top + box.height >= height - 5);
-    return labels.filter((label) => isThrough(label) || (isFlat(label) && sides(boxes[label]) >= 2));
+    return labels.filter(
+      (label) => isThrough(label) || (isFlat(label) && sides(boxes[label]) >= 2),
+    );
   }
   const long = labels.filter(isLong);
   return allowFamilies && long.length >= 4 ? long : [];

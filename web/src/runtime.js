@@ -19,7 +19,9 @@ async function importRuntime({ executionProviders, runtimeUrl, threads }) {
   try {
     if (runtimeUrl) {
       const folder = String(runtimeUrl).replace(/\/?$/, "/");
-      ort = await import(/* @vite-ignore */ /* webpackIgnore: true */ `${folder}ort.${build}.min.mjs`);
+      ort = await import(
+        /* @vite-ignore */ /* webpackIgnore: true */ `${folder}ort.${build}.min.mjs`
+      );
       ort.env.wasm.wasmPaths = folder;
     } else if (build === "webgpu") {
       ort = await import("onnxruntime-web/webgpu");
@@ -76,7 +78,9 @@ export class Runtime {
    */
   async encode(image) {
     const cell = (this.config.encoder?.mask_padding ?? true) ? STRIDE : 1;
-    const [width, height] = [image.width, image.height].map((side) => Math.ceil(side / cell) * cell);
+    const [width, height] = [image.width, image.height].map(
+      (side) => Math.ceil(side / cell) * cell,
+    );
     const pixels = new Float32Array(width * height);
     const share = Math.fround(1 / 255);
     for (let y = 0; y < image.height; y++) {
@@ -169,5 +173,7 @@ class StepModel {
 }
 
 function firstLine(error) {
-  return String(error?.message ?? error).trim().split("\n")[0];
+  return String(error?.message ?? error)
+    .trim()
+    .split("\n")[0];
 }

@@ -2,8 +2,7 @@
 
 import { parse } from "./tree.js";
 
-const TOKEN =
-  /\\(?:begin|end)\s*\{\s*[A-Za-z]+\*?\s*\}|\\[A-Za-z]+|\\[^\sA-Za-z]|\S/gu;
+const TOKEN = /\\(?:begin|end)\s*\{\s*[A-Za-z]+\*?\s*\}|\\[A-Za-z]+|\\[^\sA-Za-z]|\S/gu;
 const INKLESS = new Set(["\\left", "\\right"]);
 const COMMAND_WORD = /^\\[A-Za-z]+$/;
 const LETTER = /^\p{Alphabetic}/u;

@@ -2,15 +2,7 @@
 
 import { tokensOf } from "./symbols.js";
 import tables from "./tables.js";
-import {
-  CLOSERS,
-  OPENERS,
-  TreeText,
-  fences,
-  interleave,
-  isPlain,
-  isPrimes,
-} from "./tree_text.js";
+import { CLOSERS, OPENERS, TreeText, fences, interleave, isPlain, isPrimes } from "./tree_text.js";
 
 const EMPTY = '""';
 const SEPARATORS = new Set([",", ";", ":"]); // of the arguments of a function

@@ -13,14 +13,20 @@ export class Vocabulary {
   constructor(tokens) {
     this.tokens = Object.freeze([...tokens]);
     this.size = tokens.length + SPECIAL;
-    if (tokens.some((token) => !token || /\s/.test(token)) || new Set(tokens).size < tokens.length) {
+    if (
+      tokens.some((token) => !token || /\s/.test(token)) ||
+      new Set(tokens).size < tokens.length
+    ) {
       throw new ModelError("vocabulary.txt: a line is empty, repeated or contains white space");
     }
   }
 
   /** Read a text with one token per line. */
   static parse(text) {
-    const lines = text.replace(/^\ufeff/, "").replace(/\n$/, "").split("\n");
+    const lines = text
+      .replace(/^\ufeff/, "")
+      .replace(/\n$/, "")
+      .split("\n");
     return new Vocabulary(lines.map((line) => line.replace(/\r$/, "")));
   }
 

@@ -20,8 +20,15 @@ export function findSymbols(mask, noInk) {
   const isEdge = edgeMasses(parts, kept, pen);
   kept = kept.filter((_, place) => !isEdge[place]);
   if (!kept.length) throw noInk();
-  const height = symbolHeight(kept.map((label) => boxes[label]), pen);
-  const isFragment = fragments(kept.map((label) => boxes[label]), height, mask.height);
+  const height = symbolHeight(
+    kept.map((label) => boxes[label]),
+    pen,
+  );
+  const isFragment = fragments(
+    kept.map((label) => boxes[label]),
+    height,
+    mask.height,
+  );
   kept = kept.filter((_, place) => !isFragment[place]);
   const isFrame = frames(parts, kept, pen);
   kept = kept.filter((_, place) => !isFrame[place]);
@@ -53,8 +60,7 @@ const bottom = ({ top, height }) => top + height;
 /** Parts that the photograph does not cut off. */
 function awayFromEdges(parts) {
   const isInner = parts.boxes.map(
-    (box) =>
-      box.left > 0 && box.top > 0 && right(box) < parts.width && bottom(box) < parts.height,
+    (box) => box.left > 0 && box.top > 0 && right(box) < parts.width && bottom(box) < parts.height,
   );
   isInner[0] = false;
   return maskOf(parts, isInner);
@@ -81,8 +87,7 @@ function edgeMasses(parts, kept, pen) {
     const isNear =
       box.left < 3 || box.top < 3 || right(box) > width - 3 || bottom(box) > height - 3;
     if (!isNear || box.area < 12 * pen ** 2) return false;
-    const isCut =
-      box.left === 0 || box.top === 0 || right(box) === width || bottom(box) === height;
+    const isCut = box.left === 0 || box.top === 0 || right(box) === width || bottom(box) === height;
     const contacts = shares.map((share) => share[label]).sort((one, other) => other - one);
     const limit = pen * (contacts[0] > 0.4 ? 1.3 : 2);
     const isThick = penWidth(partOf(parts, label, box)) > limit;

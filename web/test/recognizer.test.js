@@ -8,8 +8,16 @@ import { fetchFile } from "../src/node.js";
 
 const { POSFORMER_MODEL: model } = process.env;
 const X = [
-  [[0, 22], [18, 40], [36, 60]],
-  [[36, 22], [18, 42], [0, 62]],
+  [
+    [0, 22],
+    [18, 40],
+    [36, 60],
+  ],
+  [
+    [36, 22],
+    [18, 42],
+    [0, 62],
+  ],
 ];
 const skip = model ? false : "needs POSFORMER_MODEL";
 let recognizer;
@@ -40,10 +48,16 @@ test("progress grows to the size of all files", { skip }, () => {
 
 test("an answer has the fields of the HTTP API", { skip }, async () => {
   const answer = await recognizer.recognizeStrokes(X, { topK: 3, format: "latex" });
-  assert.deepEqual(
-    Object.keys(answer).sort(),
-    ["alternatives", "confidence", "latex", "mathml", "milliseconds", "path", "text", "unsure"],
-  );
+  assert.deepEqual(Object.keys(answer).sort(), [
+    "alternatives",
+    "confidence",
+    "latex",
+    "mathml",
+    "milliseconds",
+    "path",
+    "text",
+    "unsure",
+  ]);
   assert.equal(answer.path, "strokes");
   assert.equal(answer.text, answer.latex);
   assert.equal(answer.alternatives.length, 2);
@@ -53,7 +67,10 @@ test("an answer has the fields of the HTTP API", { skip }, async () => {
 test("calls at the same time do not disturb each other", { skip }, async () => {
   const alone = await recognizer.recognizeStrokes(X);
   const both = await Promise.all([1, 2].map(() => recognizer.recognizeStrokes(X)));
-  assert.deepEqual(both.map(({ latex }) => latex), [alone.latex, alone.latex]);
+  assert.deepEqual(
+    both.map(({ latex }) => latex),
+    [alone.latex, alone.latex],
+  );
 });
 
 test("bad input has one clear line", { skip }, async () => {
@@ -62,8 +79,31 @@ test("bad input has one clear line", { skip }, async () => {
   await failsWith(strokes([]), InkError, /^strokes: there is no ink$/);
   await failsWith(strokes([[[1, 2], [3]]]), InkError, /stroke 1 is not a list of points/);
   await failsWith(strokes([[[1, NaN]]]), InkError, /out of range/);
-  await failsWith(strokes([[[0, 0], [1, 1]], "ab"]), InkError, /stroke 2/);
-  await failsWith(strokes([[[0, 0], [100_000, 0]], [[0, 0], [0, 1]]]), InkError, /too large/);
+  await failsWith(
+    strokes([
+      [
+        [0, 0],
+        [1, 1],
+      ],
+      "ab",
+    ]),
+    InkError,
+    /stroke 2/,
+  );
+  await failsWith(
+    strokes([
+      [
+        [0, 0],
+        [100_000, 0],
+      ],
+      [
+        [0, 0],
+        [0, 1],
+      ],
+    ]),
+    InkError,
+    /too large/,
+  );
   await failsWith(strokes(X, { beam: 0 }), ConfigError, /beam must be an integer/);
   await failsWith(strokes(X, { beams: 2 }), ConfigError, /unknown option beams/);
   await failsWith(strokes(X, { format: "word" }), ConfigError, /unknown format/);
@@ -95,9 +135,21 @@ test("a damaged, missing or unknown model has one clear line", { skip }, async (
   };
   const cut = (name, bytes) => (name === "decoder.onnx" ? bytes.slice(0, 1000) : bytes);
   await failsWith(load(cut), ModelError, /model\/decoder.onnx: damaged/);
-  await failsWith(load(() => null), ModelError, /config.json: cannot be loaded \(status 404\)/);
-  await failsWith(load(() => "{"), ModelError, /not JSON/);
-  await failsWith(load(() => "[]"), ModelError, /not the config/);
+  await failsWith(
+    load(() => null),
+    ModelError,
+    /config.json: cannot be loaded \(status 404\)/,
+  );
+  await failsWith(
+    load(() => "{"),
+    ModelError,
+    /not JSON/,
+  );
+  await failsWith(
+    load(() => "[]"),
+    ModelError,
+    /not the config/,
+  );
   await failsWith(load(withConfig((one) => (one.format = 3))), ModelError, /newer than/);
   await failsWith(load(withConfig((one) => (one.model.name = "san"))), ModelError, /only Python/);
 });

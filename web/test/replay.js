@@ -97,7 +97,8 @@ function compareHypotheses(hypotheses, expected, complain) {
     const other = expected[rank];
     if (one.tokens.join() !== other.tokens.join()) complain(`hypothesis ${rank} differs`);
     for (const field of ["score", "forward", "backward"]) {
-      if ((one[field] === null) !== (other[field] === null)) complain(`${field} ${rank} is missing`);
+      if ((one[field] === null) !== (other[field] === null))
+        complain(`${field} ${rank} is missing`);
       const difference = Math.abs((one[field] ?? 0) - (other[field] ?? 0));
       worst = Math.max(worst, difference);
       if (!(difference <= SCORE_TOLERANCE)) complain(`${field} ${rank} is off by ${difference}`);
