@@ -127,6 +127,24 @@ def test_latex_can_be_edited_and_copied(page):
     assert "image/png" in kinds
 
 
+def test_copied_image_has_the_font_of_the_page(page):
+    """In another font the formula is wider than its image, and cut off."""
+    page.fill("#latex", r"\int_0^1\sqrt{1+\alpha}dx+xyxyxyxyxyxyxyxy")
+    page.wait_for_selector("#formula msqrt")
+    content = page.evaluate(
+        """async () => {
+            const { formulaImage } = await import("/formula.js");
+            const blob = await formulaImage(document.querySelector("#formula math"));
+            return [...new Uint8Array(await blob.arrayBuffer())];
+        }"""
+    )
+    image = cv2.imdecode(np.array(content, np.uint8), cv2.IMREAD_GRAYSCALE)
+    columns = np.flatnonzero((image < 128).any(axis=0))
+    left, right = columns[0], image.shape[1] - 1 - columns[-1]
+    assert left > 0
+    assert right == pytest.approx(left, abs=15)
+
+
 def test_sums_have_limits_above_and_below(page):
     page.fill("#latex", r"\sum_{k=0}^{n}k^2")
     page.wait_for_selector("#formula munderover")

@@ -525,10 +525,11 @@ async function keepOffline() {
 }
 
 await keepOffline();
-await loadFont().catch(() => {}); // formulas are then set in a font of the system
+const font = loadFont().catch(() => {}); // without it, formulas are set in a font of the system
 
 let mode = null;
 try { mode = localStorage.getItem(MODE); } catch { /* private windows store nothing */ }
 showMode();
 if (!app.server || mode === "local") await useLocal();
+await font;
 document.documentElement.dataset.ready ??= "server";

@@ -1,26 +1,37 @@
 // Runs the recognizer apart from the page, which stays responsive.
 
 import { PosformerError, Recognizer } from "./recognizer/index.js";
+import { readModel } from "./recognizer/model.js";
+import { Runtime } from "./recognizer/runtime.js";
 
 const RUNTIME = new URL("runtime/", import.meta.url).href;
 const GZIP = [0x1f, 0x8b];
 let recognizer;
 
 const calls = {
+  // Loads the runtime and the model at the same time.
   async load(modelUrl, total) {
-    let before = 0;
-    const report = (loaded) => postMessage({ progress: [before + loaded, total] });
-    const ort = await import(`${RUNTIME}ort.wasm.min.mjs`);
-    const response = await fetch(`${RUNTIME}ort-wasm-simd-threaded.wasm.gz`);
-    if (!response.ok) throw new PosformerError(`the runtime cannot be loaded (status ${response.status})`);
-    const packed = await received(response, report);
-    ort.env.wasm.wasmBinary = await unpacked(packed);
-    before = packed.length;
-    recognizer = await Recognizer.load(modelUrl, { runtimeUrl: RUNTIME, threads: 1, onProgress: report });
+    const loaded = { runtime: 0, model: 0 };
+    const report = (part) => (bytes) => {
+      loaded[part] = bytes;
+      postMessage({ progress: [loaded.runtime + loaded.model, total] });
+    };
+    const [model] = await Promise.all([
+      readModel(modelUrl, { onProgress: report("model") }),
+      prepareRuntime(report("runtime")),
+    ]);
+    recognizer = new Recognizer(await Runtime.open(model, { runtimeUrl: RUNTIME, threads: 1 }));
   },
   recognizeStrokes: (...parameters) => recognizer.recognizeStrokes(...parameters),
   recognizeImage: (...parameters) => recognizer.recognizeImage(...parameters),
 };
+
+async function prepareRuntime(report) {
+  const ort = await import(`${RUNTIME}ort.wasm.min.mjs`);
+  const response = await fetch(`${RUNTIME}ort-wasm-simd-threaded.wasm.gz`);
+  if (!response.ok) throw new PosformerError(`the runtime cannot be loaded (status ${response.status})`);
+  ort.env.wasm.wasmBinary = await unpacked(await received(response, report));
+}
 
 async function received(response, report) {
   const parts = [];
