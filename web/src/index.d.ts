@@ -44,11 +44,13 @@ export interface DecodingOptions {
   stopping?: "likely" | "certain";
 }
 
-export type Format = "latex" | "mathml" | "markdown" | "typst";
+export type Format = "latex" | "mathml" | "markdown" | "typst" | "asciimath" | "unicode";
 
 export interface RecognitionOptions extends DecodingOptions {
   /** Add the result in this format, as `text`. */
   format?: Format;
+  /** Add `tokens` and `symbols`: the confidence and the alternatives of each symbol. */
+  symbols?: boolean;
   /** Returned with the answer; default `strokes` or `image`. */
   path?: string;
 }
@@ -60,6 +62,21 @@ export interface Reading {
   confidence: number;
 }
 
+/** One token that a symbol may be. */
+export interface TokenReading {
+  token: string;
+  /** Probability of the token in this place, 0 to 1; not calibrated. */
+  confidence: number;
+}
+
+/** One symbol of a formula. */
+export interface SymbolReading extends TokenReading {
+  /** Index of the symbol in `tokens`, from 0. */
+  index: number;
+  /** Tokens that may replace it, most likely first. */
+  alternatives: TokenReading[];
+}
+
 /** The result of recognition, as the HTTP API of Python returns it. */
 export interface Answer extends Reading {
   /** The next best hypotheses, best first. */
@@ -68,6 +85,10 @@ export interface Answer extends Reading {
   mathml: string;
   /** The result in the requested format. */
   text?: string;
+  /** The tokens, if symbols are requested. */
+  tokens?: string[];
+  /** The symbols in reading order, if requested. */
+  symbols?: SymbolReading[];
   milliseconds: number;
   /** Whether the result is more likely wrong than right. */
   unsure: boolean;
