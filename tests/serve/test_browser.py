@@ -140,9 +140,7 @@ def test_copied_image_has_the_font_of_the_page(page):
     )
     image = cv2.imdecode(np.array(content, np.uint8), cv2.IMREAD_GRAYSCALE)
     columns = np.flatnonzero((image < 128).any(axis=0))
-    left, right = columns[0], image.shape[1] - 1 - columns[-1]
-    assert left > 0
-    assert right == pytest.approx(left, abs=15)
+    assert image.shape[1] - 1 - columns[-1] >= 20
 
 
 def test_sums_have_limits_above_and_below(page):

@@ -181,6 +181,32 @@ def test_no_request_leaves_the_page_in_local_mode(browser):
 
 @built
 @in_browser
+def test_symbols_are_scored_like_in_python(browser, folder):
+    strokes = [[[float(x), float(y)] for x, y in stroke] for stroke in FORMULA]
+    expected = Recognizer.load(threads=1).recognize_strokes(strokes, symbols=True).to_dict()
+    with hosted(folder) as (address, _), open_page(browser, address) as page:
+        found = page.evaluate(
+            """async (strokes) => {
+                const { LocalRecognizer } = await import("/local.js");
+                const local = new LocalRecognizer();
+                await local.load(1, () => {});
+                return local.recognizeStrokes(strokes, { topK: 1 });
+            }""",
+            strokes,
+        )
+    assert found["tokens"] == expected["tokens"]
+    assert found["confidence"] == pytest.approx(expected["confidence"], abs=1e-3)
+    assert len(found["symbols"]) == len(expected["symbols"])
+    for ours, theirs in zip(found["symbols"], expected["symbols"], strict=True):
+        assert (ours["index"], ours["token"]) == (theirs["index"], theirs["token"])
+        assert ours["confidence"] == pytest.approx(theirs["confidence"], abs=1e-3)
+        shares = {one["token"]: one["confidence"] for one in theirs["alternatives"]}
+        likely = {token for token, share in shares.items() if share > 0.007}
+        assert likely <= {one["token"] for one in ours["alternatives"]} <= set(shares)
+
+
+@built
+@in_browser
 def test_images_and_ink_are_recognized_on_this_device(browser, folder):
     with hosted(folder) as (address, _), open_page(browser, address) as page:
         image = cv2.imread(str(EXAMPLES / "euler.png"))
