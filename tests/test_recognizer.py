@@ -22,7 +22,7 @@ from posformer.latex import is_structure, is_valid, tokenize
 from posformer.recognizer import Formula, _join_lines, prepare
 from posformer.runtime import Calibration, engine
 from posformer.runtime.decoding import working_image
-from posformer.runtime.symbol_scores import score_symbols
+from posformer.runtime.symbol_confidence import score_symbols
 from posformer.search import Hypothesis
 
 # A plus, a one and a seven.

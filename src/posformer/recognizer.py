@@ -24,7 +24,7 @@ from posformer.latex import convert, in_lines, to_latex
 from posformer.runtime.calibration import Calibration, confidences
 from posformer.runtime.decoding import decode_images
 from posformer.runtime.engine import Engine, Runtime, load_runtime
-from posformer.runtime.symbol_scores import SymbolScore, score_symbols
+from posformer.runtime.symbol_confidence import SymbolScore, score_symbols
 from posformer.runtime.thresholds import Thresholds
 from posformer.search import DecodingOptions, Hypothesis
 

@@ -14,7 +14,7 @@ import { checkStrokes, render, strokesInPixels } from "./render.js";
 import { Runtime, STRIDE } from "./runtime.js";
 import { atWorkingSize } from "./sizing.js";
 import { splitStrokes } from "./splitting.js";
-import { scoreSymbols } from "./symbol_scores.js";
+import { scoreSymbols } from "./symbol_confidence.js";
 import { isValid } from "./syntax.js";
 import { inLines, toLatex } from "./tokens.js";
 

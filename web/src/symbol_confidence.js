@@ -1,4 +1,4 @@
-/** Confidence and alternatives of each symbol of a result; see `runtime/symbol_scores.py`. */
+/** Confidence and alternatives of each symbol of a result; see `runtime/symbol_confidence.py`. */
 
 import { SIGNATURES, lookUp, tokensOf } from "./symbols.js";
 import { isValid } from "./syntax.js";
