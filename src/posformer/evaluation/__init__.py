@@ -23,7 +23,7 @@ from posformer.evaluation.significance import (
     bootstrap_intervals,
     mcnemar,
 )
-from posformer.evaluation.symbol_confidence import (
+from posformer.evaluation.symbol_scores import (
     Confusion,
     SymbolScore,
     count_confusions,

@@ -21,7 +21,7 @@ from posformer.evaluation.paired import Comparison
 from posformer.evaluation.predictions import Prediction, write_predictions
 from posformer.evaluation.score_table import HEADER, paper_remarks, range_text, table_rows
 from posformer.evaluation.significance import Intervals, bootstrap_intervals
-from posformer.evaluation.symbol_confidence import Confusion, count_confusions, score_symbols
+from posformer.evaluation.symbol_scores import Confusion, count_confusions, score_symbols
 from posformer.latex import encode_forest, is_structure
 from posformer.runtime.calibration import measure_reliability
 from posformer.templating import render_template
