@@ -11,6 +11,7 @@ RUN python -m venv /opt/posformer && \
     pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
+COPY web/src web/src
 RUN pip wheel --no-cache-dir --no-build-isolation --no-deps --wheel-dir dist . && \
     /opt/posformer/bin/pip install --no-cache-dir --no-deps dist/*.whl
 

@@ -25,7 +25,7 @@ FUZZ := $(BIN)/python tests/fuzz/run_fuzz.py --cases 10000 --seed $(SEED)
 INSTALLED := $(VENV)/.posformer-installed
 INSTALLED_DEV := $(VENV)/.posformer-installed-dev
 
-.PHONY: help demo test test-all test-lowest fuzz lint format lock pin-image sbom clean
+.PHONY: help demo serve web test test-all test-lowest fuzz lint format lock pin-image sbom clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,15 @@ help:  ## list the targets
 demo: $(INSTALLED)  ## install, then recognize the example images, print a position forest
 	$(BIN)/posformer recognize examples
 	$(BIN)/posformer forest '\frac{y^{\beta_1}_2 B}{C}'
+
+serve: $(INSTALLED)  ## serve the web page, which recognizes here or in the browser (if there is Node.js)
+	$(BIN)/python -m pip install --quiet -e '.[serve]'
+	$(if $(shell command -v npm),$(MAKE) web,@echo "npm is absent: the page recognizes on the server only" >&2)
+	$(BIN)/posformer serve
+
+web: | $(BIN)/python  ## add ONNX Runtime Web to the package, for `posformer build-web`; needs Node.js 20
+	npm ci --prefix web --omit=dev --ignore-scripts --no-audit --no-fund
+	$(BIN)/python scripts/add_web_runtime.py
 
 test test-all fuzz: export OMP_NUM_THREADS := 1
 
@@ -82,7 +91,7 @@ sbom: $(INSTALLED_DEV)  ## write a software bill of materials and the list of li
 	$(BIN)/pip-licenses --python $(BIN)/python --from mixed --with-urls --format markdown --output-file build/licenses.md
 
 clean:  ## remove build products and the virtual environment
-	rm -rf $(VENV) $(VENV)-lowest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest web/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:

@@ -18,9 +18,11 @@ from posformer import DecodingOptions, PosformerError, Recognition, Recognizer
 from posformer.errors import ConfigError, ModelError, NoInkError
 from posformer.image.loading import ImageWarning
 from posformer.ink import render, strokes_in_pixels
-from posformer.latex import tokenize
+from posformer.latex import is_structure, is_valid, tokenize
 from posformer.recognizer import Formula, _join_lines, prepare
 from posformer.runtime import Calibration, engine
+from posformer.runtime.decoding import working_image
+from posformer.runtime.symbol_confidence import score_symbols
 from posformer.search import Hypothesis
 
 # A plus, a one and a seven.
@@ -493,3 +495,48 @@ def test_many_mutated_files_are_recognized_or_refused(recognizer, image):
     assert 0 < recognized < 400 * len(contents)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 600_000, "kilobytes"
+
+
+def test_symbols_are_scored_in_both_directions(recognizer, image):
+    plain = recognizer.recognize(image)
+    found = recognizer.recognize(image, symbols=True)
+    assert plain.symbols == ()
+    assert "symbols" not in plain.to_dict()
+    assert (found.latex, found.tokens) == (plain.latex, plain.tokens)
+    ink = [index for index, token in enumerate(found.tokens) if not is_structure(token)]
+    assert [one.index for one in found.symbols] == ink
+    for one in found.symbols:
+        shares = [one.confidence, *(share for _, share in one.alternatives)]
+        assert one.token == found.tokens[one.index]
+        assert all(0 <= share <= 1 for share in shares)
+        assert sum(shares) <= 1 + 1e-6
+        assert shares[1:] == sorted(shares[1:], reverse=True)
+        for token, _ in one.alternatives:
+            assert is_valid([*found.tokens[: one.index], token, *found.tokens[one.index + 1 :]])
+    records = found.to_dict()
+    assert records["tokens"] == list(found.tokens)
+    assert [one["token"] for one in records["symbols"]] == [one.token for one in found.symbols]
+
+
+def test_symbol_confidence_is_the_mean_of_the_search_scores(recognizer, image):
+    """With one place to fill, the two directions see what the search sees."""
+    runtime = recognizer.runtime
+    image = recognizer.prepare(image)[0]
+    (symbol,) = score_symbols(runtime, image, ["x"])
+    model = runtime.encode([working_image(image, runtime.config.image)])
+    vocabulary = runtime.vocabulary
+    starts = np.array([[[vocabulary.sos], [vocabulary.eos]]])
+    scores = model.step(starts, model.start())[0][0, :, 0].astype(float)
+    shares = np.exp(scores.mean(axis=0))
+    (x,) = vocabulary.encode(["x"])
+    assert symbol.confidence == pytest.approx(shares[x] / shares.sum())
+
+
+def test_symbols_of_lines_are_joined(recognizer, image):
+    paper = np.zeros((300, 2 * image.shape[1]), np.uint8)
+    wide = np.concatenate([image, image], axis=1)
+    paper[10 : 10 + image.shape[0]] = paper[210 : 210 + image.shape[0]] = wide
+    found = recognizer.recognize(paper, symbols=True)
+    assert len(found.lines) == 2
+    assert len(found.symbols) == sum(len(line.symbols) for line in found.lines)
+    assert all(symbol.token == found.tokens[symbol.index] for symbol in found.symbols)

@@ -24,6 +24,7 @@ from posformer.latex import convert, in_lines, to_latex
 from posformer.runtime.calibration import Calibrations, confidences
 from posformer.runtime.decoding import decode_images
 from posformer.runtime.engine import Engine, Runtime, load_runtime, model_path
+from posformer.runtime.symbol_confidence import SymbolScore, score_symbols
 from posformer.runtime.thresholds import Thresholds
 from posformer.search import DecodingOptions, Hypothesis
 
@@ -64,6 +65,7 @@ class Recognition:
     # The place of a formula in a document of ink: page from 1, box in the unit of the document.
     page: int | None = field(default=None, compare=False)
     box: Box | None = field(default=None, compare=False)
+    symbols: tuple[SymbolScore, ...] = ()  # if requested with `symbols=True`
 
     @property
     def is_unsure(self) -> bool:
@@ -88,11 +90,12 @@ class Recognition:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict of `latex`, `confidence` and `alternatives`.
 
-        A formula of a document of ink also has `page` and `box`.
+        A formula of a document of ink also has `page` and `box`. If the symbols were requested,
+        there are `tokens` and `symbols`, too.
         """
         best, *others = self._records()
         place = {"page": self.page, "box": self.box} if self.box else {}
-        return {**best, "alternatives": others, **place}
+        return {**best, "alternatives": others, **place, **self._symbol_records()}
 
     def to(self, format: str) -> str:
         """Return the result in a format of `posformer.latex.FORMATS`, such as `typst`.
@@ -114,6 +117,23 @@ class Recognition:
         return [
             {"latex": one.latex, "confidence": round(one.confidence, 6)} for one in self.readings
         ]
+
+    def _symbol_records(self) -> dict[str, Any]:
+        if not self.symbols:
+            return {}
+        symbols = [
+            {
+                "index": one.index,
+                "token": one.token,
+                "confidence": round(one.confidence, 6),
+                "alternatives": [
+                    {"token": token, "confidence": round(confidence, 6)}
+                    for token, confidence in one.alternatives
+                ],
+            }
+            for one in self.symbols
+        ]
+        return {"tokens": list(self.tokens), "symbols": symbols}
 
     @property
     def markdown(self) -> str:
@@ -267,11 +287,15 @@ class Recognizer:
             if isinstance(part, PosformerError):
                 yield part
             else:
-                found = _join_lines([self._recognition(next(decoded), one) for one in part])
+                found = _join_lines(
+                    [self._recognition(next(decoded), one, options) for one in part]
+                )
                 is_empty = not any(line.tokens for line in found.lines or (found,))
                 yield NoInkError("no formula found") if is_empty else found
 
-    def _recognition(self, hypotheses: Sequence[Hypothesis], formula: Formula) -> Recognition:
+    def _recognition(
+        self, hypotheses: Sequence[Hypothesis], formula: Formula, options: DecodingOptions
+    ) -> Recognition:
         if not hypotheses:  # its outputs are not numbers
             raise ModelError("the model finds nothing at all; its weights are damaged")
         readings = []
@@ -290,6 +314,9 @@ class Recognizer:
             readable=self.thresholds.is_readable(hypotheses[0]),
             page=formula.page,
             box=formula.box,
+            symbols=score_symbols(self.runtime, formula.image, best.tokens)
+            if options.symbols
+            else (),
         )
 
 
@@ -451,8 +478,11 @@ def _join_lines(lines: Sequence[Recognition]) -> Recognition:
     if len(lines) == 1:
         return lines[0]
     tokens = list(lines[0].tokens)
+    symbols = list(lines[0].symbols)
     for line in lines[1:]:
-        tokens += [_LINE_BREAK, *line.tokens]
+        tokens.append(_LINE_BREAK)
+        symbols += [replace(one, index=one.index + len(tokens)) for one in line.symbols]
+        tokens += line.tokens
     return replace(
         lines[0],
         latex=to_latex(in_lines(tokens)),
@@ -463,4 +493,5 @@ def _join_lines(lines: Sequence[Recognition]) -> Recognition:
         readable=2 * sum(len(line.tokens) for line in lines if line.readable) > len(tokens),
         page=None,
         box=None,
+        symbols=tuple(symbols),
     )

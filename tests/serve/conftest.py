@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from browsing import BROWSER, FLAGS
 from fastapi.testclient import TestClient
 
 from posformer import Recognizer
@@ -21,3 +22,14 @@ def client(tiny_recognizer) -> Iterator[TestClient]:
     app = create_app(tiny_recognizer, settings)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield browser
+        browser.close()

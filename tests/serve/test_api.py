@@ -75,6 +75,20 @@ def test_top_k(client):
     assert all(set(other) == {"latex", "confidence"} for other in found["alternatives"])
 
 
+def test_symbols_on_request(client, tiny_recognizer):
+    assert {"symbols", "tokens"}.isdisjoint(client.post(**ink(CROSS)).json())
+    found = client.post(**ink(CROSS, symbols=True)).json()
+    expected = tiny_recognizer.recognize_strokes(CROSS, symbols=True).to_dict()
+    assert found["tokens"] == expected["tokens"]
+    assert [one["index"] for one in found["symbols"]] == [
+        one["index"] for one in expected["symbols"]
+    ]
+    for one, other in zip(found["symbols"], expected["symbols"], strict=True):
+        assert one["token"] == other["token"] == found["tokens"][one["index"]]
+        assert one["confidence"] == pytest.approx(other["confidence"], abs=1e-5)
+        assert set(one) == {"index", "token", "confidence", "alternatives"}
+
+
 def test_unreadable_input_is_an_error_with_alternatives(client, tiny_folder, tmp_path):
     best = client.post(**ink(CROSS)).json()
     folder = shutil.copytree(tiny_folder, tmp_path / "strict")

@@ -1,13 +1,25 @@
 """The page in a real browser, used with mouse and keyboard."""
 
+import gzip
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+from browsing import (
+    BROWSER,
+    FORMULA,
+    RECOGNIZED,
+    TWO,
+    X,
+    copied,
+    drop,
+    has_ink,
+    open_page,
+    write,
+)
 from running import running
 
 from posformer import Recognizer
@@ -17,34 +29,26 @@ from posformer.serve import Settings, create_app
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 
-BROWSER = os.environ.get("POSFORMER_BROWSER") or shutil.which("chromium")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+# The ratio of the luminances of text and ground, as in WCAG.
+CONTRAST = """() => {
+    const luminance = (color) => {
+        const context = new OffscreenCanvas(1, 1).getContext("2d");
+        context.fillStyle = color;
+        context.fillRect(0, 0, 1, 1);
+        const [r, g, b] = [...context.getImageData(0, 0, 1, 1).data].map((value) => value / 255)
+            .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const { color } = getComputedStyle(document.querySelector("#formula math"));
+    const { backgroundColor } = getComputedStyle(document.querySelector(".result"));
+    const [low, high] = [luminance(color), luminance(backgroundColor)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+}"""
+SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desktop": (1280, 900)}
+SCREENSHOTS = os.environ.get("POSFORMER_SCREENSHOTS")  # folder for those of all sizes and themes
 SCREENSHOT = os.environ.get("POSFORMER_SCREENSHOT")  # file to write a screenshot to
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="needs Chromium (apt-get install chromium)")
-
-
-def arc(x, y, across, down, start, end, steps=14):
-    angles = np.radians(np.linspace(start, end, steps))
-    return [(x + across * np.cos(angle), y + down * np.sin(angle)) for angle in angles]
-
-
-X = [[(0, 22), (18, 40), (36, 60)], [(36, 22), (18, 42), (0, 62)]]
-TWO = [[*arc(58, -16, 11, 10, 190, 370), (62, 2), (47, 12), (72, 12)]]
-PLUS = [[(95, 32), (135, 32)], [(115, 12), (115, 52)]]
-ONE = [[(178, -30), (186, -38), (186, 12)]]
-BAR = [[(160, 30), (214, 30)]]
-THREE = [[*arc(184, 54, 13, 10, 200, 430), *arc(184, 75, 14, 11, 290, 510)]]
-RECOGNIZED = "#formula[aria-busy=false] math"
-FORMULA = [*X, *TWO, *PLUS, *ONE, *BAR, *THREE]
 
 
 @pytest.fixture(scope="module")
@@ -54,69 +58,11 @@ def address() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def page(browser, address):
     """The page; an error on its console fails the test."""
-    context = browser.new_context(
-        viewport={"width": 1280, "height": 900},
-        permissions=["clipboard-read", "clipboard-write"],
-    )
-    page = context.new_page()
-    page.set_default_timeout(20_000)
-    console_errors = []
-    page.on("pageerror", lambda error: console_errors.append(str(error)))
-    page.on(
-        "console",
-        lambda message: (
-            console_errors.append(message.text)
-            if message.type == "error" and "status of 4" not in message.text
-            else None
-        ),
-    )
-    page.goto(address)
-    yield page
-    context.close()
-    assert console_errors == []
-
-
-def write(page, strokes, x=150, y=200, scale=2.0):
-    """Draw with the mouse; x and y are relative to the writing area."""
-    area = page.locator("#ink").bounding_box()
-    for stroke in strokes:
-        points = [(area["x"] + x + scale * a, area["y"] + y + scale * b) for a, b in stroke]
-        page.mouse.move(*points[0])
-        page.mouse.down()
-        for point in points[1:]:
-            page.mouse.move(*point, steps=3)
-        page.mouse.up()
-
-
-def drop(page, content: bytes, name: str, media_type: str):
-    """Drop a file on the page."""
-    transfer = page.evaluate_handle(
-        """([bytes, name, type]) => {
-            const transfer = new DataTransfer();
-            transfer.items.add(new File([new Uint8Array(bytes)], name, { type }));
-            return transfer;
-        }""",
-        [list(content), name, media_type],
-    )
-    page.dispatch_event("#surface", "drop", {"dataTransfer": transfer})
-
-
-def copied(page, kind: str, name: str) -> str:
-    """Click a copy button and return the clipboard."""
-    page.click(f"[data-copy={kind}]")
-    page.wait_for_selector(f"#toast:has-text('{name} copied')")
-    return page.evaluate("navigator.clipboard.readText()")
+    with open_page(browser, address) as page:
+        yield page
 
 
 def test_mathml_of_every_token_is_rendered(browser):
@@ -135,14 +81,6 @@ def test_mathml_of_every_token_is_rendered(browser):
     raw = [token for token, text in zip(signs, texts, strict=True) if "\\" in text]
     assert raw == []
     tab.close()
-
-
-def has_ink(page) -> bool:
-    return page.evaluate(
-        """() => { const ink = document.getElementById("ink");
-        const { data } = ink.getContext("2d").getImageData(0, 0, ink.width, ink.height);
-        return data.some(Boolean) }"""
-    )
 
 
 def test_ink_becomes_a_formula(page):
@@ -189,6 +127,22 @@ def test_latex_can_be_edited_and_copied(page):
     assert "image/png" in kinds
 
 
+def test_copied_image_has_the_font_of_the_page(page):
+    """In another font the formula is wider than its image, and cut off."""
+    page.fill("#latex", r"\int_0^1\sqrt{1+\alpha}dx+xyxyxyxyxyxyxyxy")
+    page.wait_for_selector("#formula msqrt")
+    content = page.evaluate(
+        """async () => {
+            const { formulaImage } = await import("/formula.js");
+            const blob = await formulaImage(document.querySelector("#formula math"));
+            return [...new Uint8Array(await blob.arrayBuffer())];
+        }"""
+    )
+    image = cv2.imdecode(np.array(content, np.uint8), cv2.IMREAD_GRAYSCALE)
+    columns = np.flatnonzero((image < 128).any(axis=0))
+    assert image.shape[1] - 1 - columns[-1] >= 20
+
+
 def test_sums_have_limits_above_and_below(page):
     page.fill("#latex", r"\sum_{k=0}^{n}k^2")
     page.wait_for_selector("#formula munderover")
@@ -229,6 +183,36 @@ def test_unreadable_file_shows_a_problem(page):
     drop(page, b"no image at all", "note.txt", "text/plain")
     page.wait_for_selector("#problem:visible")
     assert "image" in page.inner_text("#problem")
+
+
+def test_formulas_are_set_in_the_bundled_font(page):
+    page.fill("#latex", r"\sum_{k=0}^{n}k^2")
+    page.wait_for_selector("#formula munderover")
+    loaded = page.evaluate(
+        """async () => {
+            await document.fonts.ready;
+            return [...document.fonts].map((one) => [one.family.replaceAll('"', ""), one.status]);
+        }"""
+    )
+    assert loaded == [["posformer math", "loaded"]]
+
+
+def test_dropped_ink_is_recognized(page):
+    strokes = "".join(
+        "<stroke>" + " ".join(f"{x} {y}" for x, y in stroke) + "</stroke>" for stroke in FORMULA
+    )
+    content = f"<xournal><page><layer>{strokes}</layer></page></xournal>".encode()
+    drop(page, gzip.compress(content), "notes.xopp", "")
+    page.wait_for_selector(f"{RECOGNIZED} mfrac")
+    assert page.inner_text("#file-name") == "notes.xopp"
+    page.click("#remove")
+    lines = "".join(
+        '<polyline points="' + " ".join(f"{x},{y}" for x, y in stroke) + '"/>' for stroke in X
+    )
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg"><g stroke="black">{lines}</g></svg>'
+    drop(page, svg.encode(), "x.svg", "image/svg+xml")
+    page.wait_for_selector("#formula[aria-busy=false] mi")
+    assert not page.is_visible("#crop")
 
 
 def test_attention_and_forest_are_shown(page):
@@ -273,6 +257,30 @@ def test_ink_stays_visible_when_the_area_shrinks(page):
     page.set_viewport_size({"width": 375, "height": 720})
     page.wait_for_timeout(100)
     assert has_ink(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("size", "width", "height"),
+    [("phone", 390, 844), ("tablet", 820, 1180), ("desktop", 1280, 900)],
+)
+def test_sizes_and_themes(browser, address, tmp_path, size, width, height, scheme):
+    """Nothing is wider than the screen, and text stands out; the screenshots are for the eye."""
+    viewport = {"width": width, "height": height}
+    folder = Path(SCREENSHOTS or tmp_path)
+    with open_page(browser, address, viewport=viewport, color_scheme=scheme) as page:
+        page.evaluate("document.getElementById('mode').hidden = false")
+        write(page, [*X, *TWO], x=40, y=110)
+        page.wait_for_selector(RECOGNIZED)
+        page.locator("#formula .symbol").first.click()
+        page.wait_for_selector("#choices:visible")
+        page.screenshot(path=folder / f"{size}-{scheme}.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        box = page.locator("#choices").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert page.locator("#formula math").bounding_box()["height"] > 20
+        assert page.evaluate(CONTRAST) > 7
 
 
 @pytest.mark.skipif(not SCREENSHOT, reason="needs POSFORMER_SCREENSHOT")

@@ -13,6 +13,7 @@ import typer
 
 from posformer.cli import standard_output
 from posformer.cli.batch_command import batch
+from posformer.cli.build_web_command import build_web
 from posformer.cli.clip_command import clip
 from posformer.cli.evaluation_commands import calibrate, compare, evaluate
 from posformer.cli.explain_command import explain
@@ -46,7 +47,17 @@ app = typer.Typer(
 )
 
 _Commands = tuple[Callable[..., None], ...]
-_READING: _Commands = (recognize, batch, clip, serve, explain, evaluate, compare, calibrate)
+_READING: _Commands = (
+    recognize,
+    batch,
+    clip,
+    serve,
+    build_web,
+    explain,
+    evaluate,
+    compare,
+    calibrate,
+)
 _MAKING: _Commands = (
     train,
     train_language_model,

@@ -78,5 +78,5 @@ def serve(
     )
     path = model_path(model)  # worker processes need no download
     load = partial(Recognizer.load, path, threads=threads, allow_code=allow_code)
-    server = create_app(load, settings)
+    server = create_app(load, settings, path)
     run(server, host, port, lambda address: typer.echo(f"{address} (Ctrl-C stops)"))

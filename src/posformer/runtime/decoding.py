@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posformer.image.sizing import at_working_size
-from posformer.models.model_config import STRIDE, ImageConfig, LineDecoderConfig
+from posformer.models.model_config import STRIDE, ImageConfig, LineDecoderConfig, ModelConfig
 from posformer.runtime.caption_search import search_captions
 from posformer.runtime.engine import Runtime
 from posformer.runtime.grammar_constraint import grammar_constraint
@@ -115,7 +115,7 @@ def _first_passes(
 ) -> Iterator[tuple[list[int], list[Doubt]]]:
     """Yield batches: indices of the images, and their first passes as if all were doubtful."""
     sos, eos = runtime.vocabulary.sos, runtime.vocabulary.eos
-    sized = [_at_scales(image, runtime.config.image, 1)[0] for image in images]
+    sized = [working_image(image, runtime.config.image) for image in images]
     for indices in _batches(sized, replace(options, scales=1, directions="forward")):
         batch = [sized[index] for index in indices]
         limits = [length_limit(image) for image in batch]
@@ -132,12 +132,20 @@ def _constraint(runtime: Runtime, options: DecodingOptions) -> Constraint | None
 
     Models that do not decode captions token by token have none.
     """
-    by_token = not isinstance(runtime.config.decoder, LineDecoderConfig) and (
-        runtime.config.decoder.targets is None
-    )
+    by_token = decodes_tokens(runtime.config)
     if by_token and options.constrained and runtime.info.get("constrained", True):
         return grammar_constraint(runtime.vocabulary)
     return None
+
+
+def decodes_tokens(config: ModelConfig) -> bool:
+    """Return whether a model decodes captions token by token, and not lines or trees."""
+    return not isinstance(config.decoder, LineDecoderConfig) and config.decoder.targets is None
+
+
+def working_image(image: NDArray[np.uint8], config: ImageConfig) -> NDArray[np.uint8]:
+    """Return an image at the model's working size: uint8 (height, width)."""
+    return _at_scales(image, config, 1)[0]
 
 
 def length_limit(image: NDArray[np.uint8]) -> int:

@@ -48,6 +48,9 @@ class DecodingOptions:
     # Weight of the tree score of finished hypotheses, for models that have one (TAMER); not used
     # when greedy.
     tree_weight: float = 1.0
+    # Return the confidence and the alternatives of each symbol of the best hypothesis; costs one
+    # more run of the encoder. Models that do not decode token by token have none.
+    symbols: bool = False
 
     def __post_init__(self) -> None:
         for name in ("beam", "scales", "top_k", "max_length", "finished"):

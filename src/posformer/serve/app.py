@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, cast
 
@@ -18,7 +19,7 @@ from starlette.middleware.cors import CORSMiddleware
 from posformer import __version__
 from posformer.errors import BudgetError, LatexError, PosformerError
 from posformer.latex.output_formats import FormatName
-from posformer.recognizer import Recognition, Recognizer, Source
+from posformer.recognizer import Recognition, Recognizer
 from posformer.serve.jobs import (
     DescriptionJob,
     Job,
@@ -29,7 +30,7 @@ from posformer.serve.jobs import (
     check_strokes,
 )
 from posformer.serve.middleware import HEADERS, RequestGuard
-from posformer.serve.page import page_routes
+from posformer.serve.page_routes import page_routes
 from posformer.serve.schemas import (
     Answer,
     Expression,
@@ -42,6 +43,7 @@ from posformer.serve.schemas import (
     Strokes,
 )
 from posformer.serve.settings import Settings
+from posformer.serve.site import server_site
 from posformer.worker_pool import Budget, WorkerPool
 
 _LOG = logging.getLogger("posformer.serve")
@@ -65,7 +67,9 @@ _ERRORS[503]["headers"] = {"Retry-After": _RETRY_AFTER}
 
 
 def create_app(
-    recognizer: Recognizer | Callable[[], Recognizer], settings: Settings | None = None
+    recognizer: Recognizer | Callable[[], Recognizer],
+    settings: Settings | None = None,
+    model: Path | None = None,
 ) -> FastAPI:
     """Return the page and the API as an ASGI application, and start its worker processes.
 
@@ -73,6 +77,8 @@ def create_app(
         recognizer: What `Recognizer.load` returns, or a picklable function that returns it in the
             worker processes, such as `partial(Recognizer.load, path)`.
         settings: Limits and options; the defaults if None.
+        model: The model folder that the page loads to recognize in the browser; None if it
+            should only recognize through the server.
 
     Raises:
         ModelError: If a worker cannot load the model.
@@ -99,7 +105,7 @@ def create_app(
         # The default pages load scripts from other hosts; /docs is a page of this package.
         docs_url=None,
         redoc_url=None,
-        routes=page_routes(),
+        routes=page_routes(server_site(model)),
     )
     app.state.settings, app.state.pool = settings, pool
     app.include_router(_Api(pool, settings).router())
@@ -150,6 +156,9 @@ class _Api:
             int, Query(ge=1, le=most, description="Number of results, the best included.")
         ]
         explain_type = Annotated[bool, Query(description="Add the attention map of each symbol.")]
+        symbols_type = Annotated[
+            bool, Query(description="Add the confidence and the alternatives of each symbol.")
+        ]
         format_type = Annotated[
             FormatName | None, Query(description="Add the result in this format, as `text`.")
         ]
@@ -161,14 +170,16 @@ class _Api:
             top_k: top_k_type = 1,
             explain: explain_type = False,
             format: format_type = None,
+            symbols: symbols_type = False,
         ) -> Answer:
             """Recognize an image (PNG, JPEG, WebP, GIF, BMP, TIFF, PPM) or a file of ink.
 
             Ink is InkML, Xournal++, SVG or Excalidraw.
             """
+            options = replace(self.settings.options, top_k=top_k, symbols=symbols)
             name = file.filename or "-"
-            content = await file.read()
-            return await self._answer(request, name, content, top_k, explain, format)
+            job = RecognitionJob(await file.read(), name, options, explain)
+            return await self._answer(request, job, format)
 
         @router.post("/strokes", responses=_ERRORS, response_model_exclude_none=True)
         async def strokes(
@@ -177,10 +188,13 @@ class _Api:
             top_k: top_k_type = 1,
             explain: explain_type = False,
             format: format_type = None,
+            symbols: symbols_type = False,
         ) -> Answer:
             """Recognize pen strokes."""
             check_strokes(ink.strokes, self.settings)
-            return await self._answer(request, "strokes", ink.strokes, top_k, explain, format)
+            options = replace(self.settings.options, top_k=top_k, symbols=symbols)
+            job = RecognitionJob(ink.strokes, "strokes", options, explain)
+            return await self._answer(request, job, format)
 
         @router.post("/latex", responses=_ERRORS)
         async def latex(request: Request, body: Latex) -> Expression:
@@ -210,25 +224,15 @@ class _Api:
 
         return router
 
-    async def _answer(
-        self,
-        request: Request,
-        path: str,
-        source: Source,
-        top_k: int,
-        explain: bool,
-        format: str | None,
-    ) -> Answer:
+    async def _answer(self, request: Request, job: RecognitionJob, format: str | None) -> Answer:
         """Recognize a source and return the answer; raise an error if it is not readable."""
         start = perf_counter()
-        options = replace(self.settings.options, top_k=top_k)
-        job = RecognitionJob(source, path, options, explain)
-        outcome: Outcome = await self._run(request, job, group=options)
+        outcome: Outcome = await self._run(request, job, group=job.options)
         found = outcome.recognition
         if found.error:
             raise _NotReadableError(found)
         return Answer(
-            path=path,
+            path=job.name,
             **found.to_dict(),
             **_formatted(found, format),
             formulas=[FormulaReading(**one.to_dict()) for one in found.formulas]

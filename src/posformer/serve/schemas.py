@@ -75,10 +75,30 @@ class Explanation(BaseModel):
     symbols: list[TokenAttention]
 
 
+class TokenReading(BaseModel):
+    """One token that a symbol may be."""
+
+    token: str
+    confidence: float = Field(description="Probability of the token in this place, 0 to 1.")
+
+
+class SymbolReading(TokenReading):
+    """One symbol of a formula."""
+
+    index: int = Field(description="Index of the symbol in `tokens`, from 0.")
+    alternatives: list[TokenReading] = Field(
+        description="Tokens that may replace it, most likely first."
+    )
+
+
 class FormulaReading(Reading):
     """One formula."""
 
     alternatives: list[Reading] = Field(description="The next best hypotheses, best first.")
+    tokens: list[str] | None = Field(None, description="The tokens, if symbols are requested.")
+    symbols: list[SymbolReading] | None = Field(
+        None, description="The symbols in reading order, if requested."
+    )
     page: int | None = Field(None, description="Page of a document of ink, from 1.")
     box: tuple[float, float, float, float] | None = Field(
         None, description="Left, top, right, bottom on the page, in the unit of the document."

@@ -1,4 +1,4 @@
-// Calls the API and turns failures into messages for the user.
+// Recognition on the server: calls the API and turns failures into messages for the user.
 
 export class ApiError extends Error {}
 
@@ -35,17 +35,17 @@ const json = (value) => ({
   headers: { "Content-Type": "application/json" },
   body: JSON.stringify(value),
 });
-const query = ({ topK, explain }) => `?top_k=${topK}&explain=${Boolean(explain)}`;
+const query = ({ topK, explain }) => `?top_k=${topK}&explain=${Boolean(explain)}&symbols=true`;
 
-export function recognizeStrokes(strokes, options) {
-  return call(`api/strokes${query(options)}`, json({ strokes }));
-}
-
-export function recognizeImage(blob, name, options) {
-  const form = new FormData();
-  form.append("file", blob, name);
-  return call(`api/recognize${query(options)}`, { method: "POST", body: form });
-}
-
-export const describeLatex = (latex, format = null) => call("api/latex", json({ latex, format }));
-export const describeModel = () => call("api/model");
+export const server = {
+  recognizeStrokes(strokes, options) {
+    return call(`api/strokes${query(options)}`, json({ strokes }));
+  },
+  recognizeImage(blob, name, options) {
+    const form = new FormData();
+    form.append("file", blob, name);
+    return call(`api/recognize${query(options)}`, { method: "POST", body: form });
+  },
+  describeLatex: (latex, format = null) => call("api/latex", json({ latex, format })),
+  describeModel: () => call("api/model"),
+};

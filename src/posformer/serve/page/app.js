@@ -1,11 +1,17 @@
-// The page: sends ink and images to the server and shows the results.
+// The page: has ink and images recognized, on the server or on this device, and shows the results.
 
-import { describeLatex, describeModel, recognizeImage, recognizeStrokes } from "./api.js";
+import { server } from "./api.js";
+import { Corrections } from "./corrections.js";
 import { Crop } from "./crop.js";
-import { formula, formulaImage } from "./formula.js";
+import { convert, FORMATS, tokenize } from "./expression.js";
+import { formula, formulaImage, loadFont } from "./formula.js";
 import { History } from "./history.js";
 import { showForest, showAttention } from "./how.js";
 import { Ink } from "./ink.js";
+import { isInk } from "./ink_files.js";
+import { LocalRecognizer } from "./local.js";
+import { mathElement } from "./mathml.js";
+import { SymbolChoices } from "./symbol_choices.js";
 
 const TOP_K = 5;
 const SURE_FROM = 0.8; // confidence below which a result is called likely
@@ -16,21 +22,31 @@ const at = (id) => document.getElementById(id);
 const ink = new Ink(at("ink"));
 const crop = new Crop(at("crop"));
 const history = new History();
+const corrections = new Corrections();
+const choices = new SymbolChoices(at("formula"), at("choices"), chooseSymbol);
+const app = await (await fetch("app.json")).json();
+const local = new LocalRecognizer();
+let recognizer = server;
 
 // The input: an image with its file name, or null for the ink.
 let image = null;
 let inputId = crypto.randomUUID?.() ?? String(Math.random());
 let shown = { latex: "", mathml: "" };
+let answered = null; // the last answer, if its symbols can be chosen
 
 // Recognition: one request at a time; later changes are sent when it has returned.
 
+const PAUSE_BEFORE_ALTERNATIVES = 600; // milliseconds, on this device
+
 let timer = 0;
+let refining = 0;
 let waiting = false;
 let busy = false;
 let changed = false;
 
 function recognizeSoon(milliseconds = PAUSE_AFTER_STROKE) {
   clearTimeout(timer);
+  clearTimeout(refining);
   timer = setTimeout(recognizeNow, milliseconds);
   waiting = true;
   at("formula").ariaBusy = true;
@@ -42,17 +58,22 @@ async function recognizeNow() {
   changed = false;
   if (!image && ink.isEmpty) { showNothing(); return; }
   busy = true;
+  const used = recognizer;
   clearTimeout(timer);
   at("formula").ariaBusy = true;
   const requested = inputId;
   at("state").textContent = "Recognizing…";
   at("formula").classList.add("stale");
   try {
-    const options = { topK: TOP_K, explain: at("how").open };
+    if (used === local) await local.load(app.bytes, () => {});
+    // On this device the best result comes first; the search for others takes longer.
+    const options = { topK: used === local ? 1 : TOP_K, explain: used === server && at("how").open };
     const answer = image
-      ? await recognizeImage(image.blob, image.name, options)
-      : await recognizeStrokes(ink.strokes, options);
-    if (requested === inputId && (image || !ink.isEmpty)) await showAnswer(answer);
+      ? await used.recognizeImage(image.blob, image.name, options)
+      : await used.recognizeStrokes(ink.strokes, options);
+    if (requested !== inputId || (!image && ink.isEmpty)) return;
+    await showAnswer(answer);
+    if (used === local && !changed) refining = setTimeout(findAlternatives, PAUSE_BEFORE_ALTERNATIVES);
   } catch (error) {
     if (requested === inputId) showProblem(error.message);
   } finally {
@@ -63,7 +84,19 @@ async function recognizeNow() {
   }
 }
 
+async function findAlternatives() {
+  const [requested, strokes] = [inputId, ink.strokes];
+  const options = { topK: TOP_K };
+  const answer = await (image
+    ? local.recognizeImage(image.blob, image.name, options)
+    : local.recognizeStrokes(strokes, options)).catch(() => null);
+  const isCurrent = requested === inputId && strokes === ink.strokes && recognizer === local;
+  if (!answer || !isCurrent || busy || waiting || answer.latex !== at("formula").dataset.recognized) return;
+  showAlternatives([{ ...answer, latex: shown.latex }, ...answer.alternatives]);
+}
+
 function newInput() {
+  corrections.clear();
   inputId = crypto.randomUUID?.() ?? String(Math.random());
 }
 
@@ -75,13 +108,31 @@ async function showAnswer(answer) {
   at("state").textContent = answer.unsure
     ? "Check it, or choose an alternative."
     : `Recognized in ${Math.round(answer.milliseconds)} ms`;
-  showFormula(answer.latex, answer.mathml);
-  showAlternatives([answer, ...answer.alternatives]);
+  at("formula").dataset.recognized = answer.latex;
+  showCorrected(answer);
+  showAlternatives([{ ...answer, latex: shown.latex }, ...answer.alternatives]);
   addToHistory();
   if (at("how").open) {
     showAttention(at("attention"), answer.explanation);
-    showForest(at("forest"), (await describeLatex(answer.latex)).trees);
+    showForest(at("forest"), (await recognizer.describeLatex(shown.latex)).trees);
   }
+}
+
+// Shows an answer with the symbols that the user has chosen.
+function showCorrected(answer) {
+  if (!answer.symbols) { showFormula(answer.latex, answer.mathml); return; }
+  const { tokens, chosen } = corrections.apply(answer);
+  const element = mathElement(tokens, { indexed: true });
+  const mathml = chosen.size || !answer.mathml ? convert(tokens, "mathml") : answer.mathml;
+  showFormula(convert(tokens, "latex"), mathml, { element });
+  answered = answer;
+  choices.offer(answer.symbols, chosen);
+}
+
+function chooseSymbol(symbol, token) {
+  corrections.choose(answered, symbol.index, token);
+  showCorrected(answered);
+  addToHistory();
 }
 
 function showConfidence({ confidence, unsure }) {
@@ -92,15 +143,25 @@ function showConfidence({ confidence, unsure }) {
   mark.textContent = `${label}, ${Math.round(100 * confidence)} %`;
 }
 
-function showFormula(latex, mathml, { typed = false } = {}) {
+function showFormula(latex, mathml, { typed = false, element = null } = {}) {
   shown = { latex, mathml };
+  answered = null;
+  choices.close();
   if (!typed) at("latex").value = latex;
-  at("formula").replaceChildren(...(latex ? [formula(mathml)] : []));
+  at("formula").replaceChildren(...(latex ? [element ?? formula(mathml)] : []));
   at("formula").classList.toggle("empty", !latex);
-  for (const button of document.querySelectorAll("[data-copy]")) button.disabled = !latex;
+  enableCopying();
 }
 
-async function showAlternatives(hypotheses) {
+function enableCopying() {
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    const isKnown = recognizer === server || FORMATS.includes(button.dataset.copy) || button.dataset.copy === "png";
+    button.disabled = !shown.latex || !isKnown;
+    button.title = isKnown ? "" : "Needs the server";
+  }
+}
+
+function showAlternatives(hypotheses) {
   const box = at("alternatives");
   const buttons = hypotheses.map(({ latex, confidence }, index) => {
     const button = document.createElement("button");
@@ -110,15 +171,11 @@ async function showAlternatives(hypotheses) {
     button.addEventListener("click", () => choose(latex, button));
     const share = document.createElement("small");
     share.textContent = `${Math.round(100 * confidence)} %`;
-    button.append(latex, share);
+    button.append(mathElement(tokenize(latex), { display: "inline" }), share);
     return button;
   });
   box.replaceChildren(...buttons);
   at("alternatives-box").hidden = hypotheses.length < 2;
-  await Promise.all(hypotheses.map(async ({ latex }, index) => {
-    const { mathml } = await describeLatex(latex).catch(() => ({}));
-    if (mathml) buttons[index].firstChild.replaceWith(formula(mathml, "inline"));
-  }));
 }
 
 async function choose(latex, button) {
@@ -130,7 +187,7 @@ async function choose(latex, button) {
 
 async function typeset(latex, { typed }) {
   try {
-    const found = await describeLatex(latex);
+    const found = await recognizer.describeLatex(latex);
     if (typed && at("latex").value !== latex) return;
     showFormula(latex, found.mathml, { typed });
     showProblem(latex.trim() ? found.problem : null);
@@ -218,9 +275,9 @@ async function open(file) {
   if (!file) return;
   let bitmap = null;
   try {
-    bitmap = await createImageBitmap(file);
+    if (!isInk(file.name)) bitmap = await createImageBitmap(file);
   } catch {
-    // InkML, PDF, and formats that only the server may support.
+    // PDF, and formats that only the server may support.
   }
   const blob = bitmap ? await crop.ask(bitmap) : file;
   if (!blob) return;
@@ -229,6 +286,7 @@ async function open(file) {
   URL.revokeObjectURL(at("image").src);
   at("image").src = URL.createObjectURL(blob);
   at("image").hidden = !bitmap;
+  at("file-name").textContent = bitmap ? "" : image.name;
   at("shown").hidden = false;
   showTools();
   showFormula("", "");
@@ -294,7 +352,7 @@ async function copy(kind) {
     } else if (texts[kind]) {
       await copyText(texts[kind]());
     } else {
-      const { text, problem } = await describeLatex(shown.latex, kind);
+      const { text, problem } = await recognizer.describeLatex(shown.latex, kind);
       if (text === null) { showProblem(problem); return; }
       await copyText(text);
     }
@@ -329,7 +387,7 @@ at("how").addEventListener("toggle", () => {
 
 async function showSymbols() {
   try {
-    const { words: tokens } = await describeModel();
+    const { words: tokens } = await recognizer.describeModel();
     at("vocabulary").replaceChildren(...tokens.map((token) => {
       const item = document.createElement("li");
       item.textContent = token;
@@ -408,3 +466,70 @@ try { known = localStorage.getItem(THEME); } catch { /* private windows store no
 applyTheme(known);
 showTools();
 showHistory();
+
+// On the server or on this device
+
+const MODE = "posformer.mode";
+
+async function useLocal() {
+  if (!app.local) return;
+  recognizer = local;
+  showMode();
+  at("loading").hidden = false;
+  try {
+    await local.load(app.bytes, (loaded, total) => { at("progress").value = Math.min(1, loaded / total); });
+  } catch (error) {
+    showProblem(error.message);
+    if (app.server) useServer();
+    return;
+  } finally {
+    at("loading").hidden = true;
+  }
+  document.documentElement.dataset.ready = "local";
+}
+
+function useServer() {
+  recognizer = server;
+  showMode();
+}
+
+function showMode() {
+  const isLocal = recognizer === local;
+  at("mode").hidden = !app.server || !app.local;
+  at("mode").setAttribute("aria-checked", isLocal);
+  at("how").hidden = isLocal;
+  at("api").hidden = !app.server;
+  enableCopying();
+}
+
+at("mode").addEventListener("click", async () => {
+  const toLocal = recognizer === server;
+  try { localStorage.setItem(MODE, toLocal ? "local" : "server"); } catch { /* for this visit */ }
+  if (toLocal) await useLocal();
+  else useServer();
+  if (image || !ink.isEmpty) recognizeSoon(0);
+});
+
+// The static page works offline after the first visit. Its worker is in charge before the model
+// is loaded, so that the model is cached.
+async function keepOffline() {
+  if (app.server || !navigator.serviceWorker) return;
+  try {
+    await navigator.serviceWorker.register("sw.js");
+    await navigator.serviceWorker.ready;
+    if (!navigator.serviceWorker.controller)
+      await new Promise((done) => navigator.serviceWorker.addEventListener("controllerchange", done, { once: true }));
+  } catch {
+    // Without HTTPS there is no service worker: the page works, but not offline.
+  }
+}
+
+await keepOffline();
+const font = loadFont().catch(() => {}); // without it, formulas are set in a font of the system
+
+let mode = null;
+try { mode = localStorage.getItem(MODE); } catch { /* private windows store nothing */ }
+showMode();
+if (!app.server || mode === "local") await useLocal();
+await font;
+document.documentElement.dataset.ready ??= "server";

@@ -1,4 +1,4 @@
-// MathML from the server as DOM elements and as an image.
+// The font of formulas, MathML from the server as DOM elements, and formulas as images.
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const ELEMENTS = new Set(("math merror mfrac mi mn mo mover mpadded mphantom mmultiscripts mprescripts "
@@ -36,6 +36,26 @@ function copy(node, large) {
   return element;
 }
 
+const FONT = "posformer math";
+let fontBytes = null;
+
+// Loads STIX Two Math, for browsers without a good font. Images need its bytes, too.
+export async function loadFont() {
+  fontBytes = new Uint8Array(await (await fetch("math.ttf")).arrayBuffer());
+  document.fonts.add(await new FontFace(FONT, fontBytes).load());
+}
+
+// Browsers set `math` in a font of the system unless a style says otherwise.
+function fontStyle(family) {
+  const rule = `math{font-family:${family}}`;
+  if (!fontBytes) return `<style>${rule}</style>`;
+  let text = "";
+  for (let start = 0; start < fontBytes.length; start += 0x8000)
+    text += String.fromCharCode(...fontBytes.subarray(start, start + 0x8000));
+  const source = `url(data:font/ttf;base64,${btoa(text)})`;
+  return `<style>@font-face{font-family:'${FONT}';src:${source}}${rule}</style>`;
+}
+
 const IMAGE_SCALE = 3;
 const IMAGE_MARGIN = 12;
 
@@ -48,8 +68,8 @@ export async function formulaImage(math) {
   const content = new XMLSerializer().serializeToString(math);
   const family = fontFamily.replaceAll('"', "'");
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}">`
-    + `<foreignObject width="100%" height="100%"><div xmlns="http://www.w3.org/1999/xhtml" `
-    + `style="margin:${IMAGE_MARGIN}px;font-size:${fontSize};font-family:${family};color:#000">`
+    + `${fontStyle(family)}<foreignObject width="100%" height="100%"><div xmlns="http://www.w3.org/1999/xhtml" `
+    + `style="margin:${IMAGE_MARGIN}px;font-size:${fontSize};color:#000">`
     + `${content}</div></foreignObject></svg>`;
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;

@@ -1,0 +1,39 @@
+"""Vectors for the JavaScript package, and a skip where its packages are absent."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from javascript import ROOT, WEB
+
+WriteVectors = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def packages() -> Path:
+    """The folder of ONNX Runtime Web."""
+    folder = WEB / "node_modules" / "onnxruntime-web" / "dist"
+    if not folder.is_dir():
+        pytest.skip("needs web/node_modules (run `npm ci` in web/)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def write_vectors(tmp_path_factory: pytest.TempPathFactory) -> WriteVectors:
+    """A function that writes vectors with given arguments and returns their folder."""
+
+    def write(*arguments: object) -> Path:
+        folder = tmp_path_factory.mktemp("vectors")
+        script = ROOT / "scripts" / "write_web_vectors.py"
+        subprocess.run([sys.executable, str(script), str(folder), *map(str, arguments)], check=True)
+        return folder
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def vectors(write_vectors: WriteVectors) -> Path:
+    """A few vectors."""
+    return write_vectors("--strokes", 8, "--photographs", 3, "--no-examples")

@@ -1,0 +1,169 @@
+/** Loading, options and errors, with the model in POSFORMER_MODEL. */
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import * as posformer from "../src/index.js";
+import { fetchFile } from "../src/node.js";
+
+const { POSFORMER_MODEL: model } = process.env;
+const X = [
+  [
+    [0, 22],
+    [18, 40],
+    [36, 60],
+  ],
+  [
+    [36, 22],
+    [18, 42],
+    [0, 62],
+  ],
+];
+const skip = model ? false : "needs POSFORMER_MODEL";
+let recognizer;
+const progress = [];
+
+before(async () => {
+  if (skip) return;
+  const onProgress = (loaded, total) => progress.push([loaded, total]);
+  recognizer = await posformer.Recognizer.load(model, { fetch: fetchFile, onProgress });
+});
+after(() => recognizer?.release());
+
+const failsWith = (promise, kind, message) =>
+  assert.rejects(promise, (error) => {
+    assert.ok(error instanceof posformer.PosformerError, String(error.stack));
+    assert.ok(error instanceof kind);
+    assert.match(error.message, message);
+    assert.ok(!error.message.includes("\n"));
+    return true;
+  });
+
+test("progress grows to the size of all files", { skip }, () => {
+  const [loaded, total] = progress.at(-1);
+  assert.equal(loaded, total);
+  assert.ok(total > 1_000_000);
+  progress.slice(1).forEach(([now], index) => assert.ok(now >= progress[index][0]));
+});
+
+test("an answer has the fields of the HTTP API", { skip }, async () => {
+  const answer = await recognizer.recognizeStrokes(X, { topK: 3, format: "latex" });
+  assert.deepEqual(Object.keys(answer).sort(), [
+    "alternatives",
+    "confidence",
+    "latex",
+    "mathml",
+    "milliseconds",
+    "path",
+    "text",
+    "unsure",
+  ]);
+  assert.equal(answer.path, "strokes");
+  assert.equal(answer.text, answer.latex);
+  assert.equal(answer.alternatives.length, 2);
+  assert.ok(answer.confidence >= answer.alternatives[0].confidence);
+});
+
+test("calls at the same time do not disturb each other", { skip }, async () => {
+  const alone = await recognizer.recognizeStrokes(X);
+  const both = await Promise.all([1, 2].map(() => recognizer.recognizeStrokes(X)));
+  assert.deepEqual(
+    both.map(({ latex }) => latex),
+    [alone.latex, alone.latex],
+  );
+});
+
+test("bad input has one clear line", { skip }, async () => {
+  const { InkError, ConfigError, ImageError, NoInkError } = posformer;
+  const strokes = (value, options) => recognizer.recognizeStrokes(value, options);
+  await failsWith(strokes([]), InkError, /^strokes: there is no ink$/);
+  await failsWith(strokes([[[1, 2], [3]]]), InkError, /stroke 1 is not a list of points/);
+  await failsWith(strokes([[[1, NaN]]]), InkError, /out of range/);
+  await failsWith(
+    strokes([
+      [
+        [0, 0],
+        [1, 1],
+      ],
+      "ab",
+    ]),
+    InkError,
+    /stroke 2/,
+  );
+  await failsWith(
+    strokes([
+      [
+        [0, 0],
+        [100_000, 0],
+      ],
+      [
+        [0, 0],
+        [0, 1],
+      ],
+    ]),
+    InkError,
+    /too large/,
+  );
+  await failsWith(strokes(X, { beam: 0 }), ConfigError, /beam must be an integer/);
+  await failsWith(strokes(X, { beams: 2 }), ConfigError, /unknown option beams/);
+  await failsWith(strokes(X, { format: "word" }), ConfigError, /unknown format/);
+  const image = (data, width, height) => recognizer.recognizeImage({ data, width, height });
+  await failsWith(image(new Uint8Array(5), 2, 2), ImageError, /bytes per pixel/);
+  await failsWith(image(new Uint8Array(0), 0, 0), ImageError, /no pixels/);
+  const paper = new Uint8ClampedArray(4 * 50 * 80).fill(255);
+  await failsWith(image(paper, 80, 50), NoInkError, /there is no ink in the image/);
+  await failsWith(recognizer.recognizeImage(undefined), ImageError, /no pixels/);
+  assert.equal((await strokes(X)).path, "strokes"); // still works
+});
+
+test("a damaged, missing or unknown model has one clear line", { skip }, async () => {
+  const { ModelError, Recognizer } = posformer;
+  const load = (change) =>
+    Recognizer.load("model/", {
+      fetch: async (url) => {
+        const name = String(url).replace("model/", "");
+        const response = await fetchFile(`${model}/${name}`);
+        const content = change(name, new Uint8Array(await response.arrayBuffer()));
+        return content === null ? new Response("", { status: 404 }) : new Response(content);
+      },
+    });
+  const withConfig = (edit) => (name, bytes) => {
+    if (name !== "config.json") return bytes;
+    const config = JSON.parse(new TextDecoder().decode(bytes));
+    edit(config);
+    return JSON.stringify(config);
+  };
+  const cut = (name, bytes) => (name === "decoder.onnx" ? bytes.slice(0, 1000) : bytes);
+  await failsWith(load(cut), ModelError, /model\/decoder.onnx: damaged/);
+  await failsWith(
+    load(() => null),
+    ModelError,
+    /config.json: cannot be loaded \(status 404\)/,
+  );
+  await failsWith(
+    load(() => "{"),
+    ModelError,
+    /not JSON/,
+  );
+  await failsWith(
+    load(() => "[]"),
+    ModelError,
+    /not the config/,
+  );
+  await failsWith(load(withConfig((one) => (one.format = 3))), ModelError, /newer than/);
+  await failsWith(load(withConfig((one) => (one.model.name = "san"))), ModelError, /only Python/);
+});
+
+test("a page without ink inside transparent pixels is white paper", { skip }, async () => {
+  // A black cross on transparent pixels, as canvases deliver it.
+  const side = 90;
+  const data = new Uint8ClampedArray(4 * side * side);
+  for (let i = 20; i < 70; i++) {
+    for (let pen = -1; pen < 2; pen++) {
+      data[4 * (i * side + i + pen) + 3] = 255;
+      data[4 * (i * side + side - 1 - i + pen) + 3] = 255;
+    }
+  }
+  const answer = await recognizer.recognizeImage({ data, width: side, height: side });
+  assert.match(answer.latex, /^(\\times|[xX])$/);
+});
