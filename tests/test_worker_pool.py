@@ -123,9 +123,10 @@ def test_clients_take_turns(plain, tmp_path):
     assert order.index("easy") <= 1
 
 
+@pytest.mark.parametrize("start", [worker_jobs.start_plain, worker_jobs.start_late])
 @pytest.mark.parametrize("batch", [1, 4])
-def test_hard_jobs_of_a_client_delay_other_clients_once_per_turn(batch):
-    with pool(seconds=0.7, batch=batch) as short:
+def test_hard_jobs_of_a_client_delay_other_clients_once_per_turn(start, batch):
+    with pool(start, seconds=0.7, batch=batch) as short:
         hard = [short.submit(("hang",), client="hard", group="a") for _ in range(5)]
         while not hard[0].running():
             time.sleep(0.01)

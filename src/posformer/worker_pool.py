@@ -171,7 +171,8 @@ class WorkerPool(Generic[Job, Result]):
         with self._changed:
             self._closed = self._terminated = True
             for job in (job for queue in self._queues.values() for job in queue):
-                job.future.cancel()
+                if not job.future.cancel():  # it was given back
+                    job.finish(RuntimeError("the pool was terminated"))
             self._queues.clear()
             self._changed.notify_all()
         for worker in self._workers:
@@ -262,7 +263,9 @@ class WorkerPool(Generic[Job, Result]):
             if failure is None or not left:
                 continue
             if worker.is_joint and len(left) > 1:  # each on its own shows whose failure it is
-                batches.extend([job] for job in left)
+                for job in left:
+                    job.group = None
+                self._give_back(left, left)  # others come first: each may take all of its time
                 continue
             culprit = left.pop()
             batches.extend([left] if left else [])
