@@ -123,17 +123,20 @@ def test_clients_take_turns(plain, tmp_path):
     assert order.index("easy") <= 1
 
 
-def test_hard_jobs_of_a_client_delay_each_other_client_once():
-    with pool(seconds=1.0, batch=4) as short:
-        hard = [short.submit(("hang",), client="hard", group="a") for _ in range(3)]
+@pytest.mark.parametrize("start", [worker_jobs.start_plain, worker_jobs.start_late])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_hard_jobs_of_a_client_delay_other_clients_once_per_turn(start, batch):
+    with pool(start, seconds=0.7, batch=batch) as short:
+        hard = [short.submit(("hang",), client="hard", group="a") for _ in range(5)]
         while not hard[0].running():
             time.sleep(0.01)
-        easy = [short.submit(("echo", n), client=f"easy {n % 3}", group="a") for n in range(6)]
-        assert [job.result(PLENTY) for job in easy[:3]] == [0, 1, 2]
-        # Each of the three got its turn after at most one of the hard jobs was given up.
-        assert sum(job.done() for job in hard) <= 1
-        assert [job.result(PLENTY) for job in easy[3:]] == [3, 4, 5]
-        assert not hard[2].done()
+        easy = [short.submit(("echo", n), client=f"easy {n}", group="a") for n in range(3)]
+        assert [job.result(PLENTY) for job in easy] == [0, 1, 2]
+        # The one that was running, and the one whose turn came before that of the first client.
+        assert sum(job.done() for job in hard) <= 2
+        later = short.submit(("echo", 3), client="easy 0", group="a")
+        assert later.result(PLENTY) == 3
+        assert sum(job.done() for job in hard) <= 4
         for job in hard:
             with pytest.raises(BudgetError):
                 job.result(PLENTY)

@@ -32,6 +32,11 @@ def start_once(marker):
     return _run
 
 
+def start_late():
+    """A handler that takes all jobs before it does anything."""
+    return lambda jobs: map(_prepared, list(jobs))
+
+
 def start_failing():
     raise ValueError("cannot start")
 

@@ -181,7 +181,8 @@ class WorkerPool(Generic[Job, Result]):
         with self._changed:
             self._closed = self._terminated = True
             for job in (job for queue in self._queues.values() for job in queue):
-                job.future.cancel()
+                if not job.future.cancel():  # it was given back
+                    job.finish(RuntimeError("the pool was terminated"))
             self._queues.clear()
             self._changed.notify_all()
         for worker in self._workers:
@@ -233,12 +234,22 @@ class WorkerPool(Generic[Job, Result]):
                     self._queues[client] = queue  # at the end: the other clients come first
         return taken
 
-    def _give_back(self, jobs: Sequence[_Job[Job, Result]]) -> None:
-        """Put jobs at the head of the queues of their clients."""
+    def _give_back(
+        self, begun: Sequence[_Job[Job, Result]], rest: Sequence[_Job[Job, Result]]
+    ) -> None:
+        """Queue the rest of a batch again; its clients keep their turn, others have had theirs.
+
+        Else the clients that share a batch with a hard job would come after the next hard one.
+        """
         with self._changed:
-            for job in reversed(jobs):
+            for job in reversed(rest):
                 self._queues.setdefault(job.client, deque()).appendleft(job)
-            self._changed.notify(len(jobs))
+            served = dict.fromkeys(job.client for job in begun)
+            kept = [job.client for job in rest if job.client not in served]
+            order = dict.fromkeys([*kept, *(one for one in self._queues if one not in served)])
+            order |= served
+            self._queues = {one: self._queues[one] for one in order if one in self._queues}
+            self._changed.notify(len(rest))
 
     def _run(self, worker: _Worker, jobs: list[_Job[Job, Result]]) -> None:
         """Run a batch; parts of it again after a failure of the worker."""
@@ -258,12 +269,14 @@ class WorkerPool(Generic[Job, Result]):
                     job.finish(error)
                 continue
             failure = worker.run(batch)
-            self._give_back(batch[worker.begun :])
+            self._give_back(batch[: worker.begun], batch[worker.begun :])
             left = [job for job in batch[: worker.begun] if not job.future.done()]
             if failure is None or not left:
                 continue
             if worker.is_joint and len(left) > 1:  # each on its own shows whose failure it is
-                batches.extend([job] for job in left)
+                for job in left:
+                    job.group = None
+                self._give_back(left, left)  # others come first: each may take all of its time
                 continue
             culprit = left.pop()
             batches.extend([left] if left else [])

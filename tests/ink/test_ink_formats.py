@@ -206,6 +206,7 @@ BOMB = b'<!DOCTYPE svg [<!ENTITY a "1"><!ENTITY b "&a;&a;&a;">]><svg><path d="M&
         (b"<svg/>", "there is no ink"),
         (b"<xournal><page/></xournal>", "there is no ink"),
         (XOPP.replace(b"30.5", b"thirty"), "page 1: stroke 1: could not convert"),
+        (XOPP.replace(b"30.5", b"9" * 5000 + b"x"), "page 1: stroke 1: could not convert"),
         (XOPP.replace(b"30.5 40", b"30.5"), "page 1: stroke 1: the last point has no y"),
         (XOPP.replace(b"30.5", b"1e300"), "page 1: stroke 1: a coordinate is not finite"),
         (XOPP.replace(b"30.5", b"nan"), "page 1: stroke 1: a coordinate is not finite"),
@@ -241,6 +242,7 @@ def test_errors_are_one_line_that_names_the_file(content: bytes, message: str) -
         read_ink(content, "notes")
     text = str(caught.value)
     assert text.startswith("notes: ") and message in text and "\n" not in text
+    assert len(text) < 1000
 
 
 @pytest.mark.parametrize("radius", ["0", "1e-320", "1e-12"])

@@ -45,7 +45,7 @@ def _stroke(element: dict[str, Any], where: str) -> np.ndarray:
         if points.ndim != 2 or points.shape[1] != 2:
             raise ValueError("a point is not a pair of numbers")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)[:120]
         raise InkError(f"{where}: {reason}") from error
     points = check_points(points + origin, where)
     if not angle:

@@ -145,7 +145,7 @@ class _Reader:
         try:
             values = np.array(text.replace(",", " ").split(), dtype=np.float64)
         except ValueError as error:
-            raise InkError(f"{where}: {error}") from error
+            raise InkError(f"{where}: {str(error)[:120]}") from error
         if per_point <= max(columns):
             raise InkError(f"{where}: a point of {per_point} numbers has no X and Y")
         if per_point * (text.count(",") + 1) != len(values):

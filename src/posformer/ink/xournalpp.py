@@ -43,7 +43,7 @@ def _points(text: str, where: str) -> np.ndarray:
     try:
         values = np.array(text.split(), np.float64)
     except ValueError as error:
-        raise InkError(f"{where}: {error}") from error
+        raise InkError(f"{where}: {str(error)[:120]}") from error
     if len(values) % 2:
         raise InkError(f"{where}: the last point has no y")
     return check_points(values.reshape(-1, 2), where)
