@@ -290,7 +290,10 @@ class Recognizer:
                 yield NoInkError("no formula found") if is_empty else found
 
     def _recognition(
-        self, hypotheses: Sequence[Hypothesis], formula: Formula, options: DecodingOptions
+        self,
+        hypotheses: Sequence[Hypothesis],
+        formula: Formula,
+        options: DecodingOptions = DecodingOptions(),  # noqa: B008 (frozen)
     ) -> Recognition:
         readings = []
         scores = confidences(hypotheses, self.calibration)
