@@ -294,7 +294,10 @@ class Recognizer:
                 yield NoInkError("no formula found") if is_empty else found
 
     def _recognition(
-        self, hypotheses: Sequence[Hypothesis], formula: Formula, options: DecodingOptions
+        self,
+        hypotheses: Sequence[Hypothesis],
+        formula: Formula,
+        options: DecodingOptions = DecodingOptions(),  # noqa: B008 (frozen)
     ) -> Recognition:
         if not hypotheses:  # its outputs are not numbers
             raise ModelError("the model finds nothing at all; its weights are damaged")

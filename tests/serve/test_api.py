@@ -396,7 +396,8 @@ def test_every_response_has_security_headers(client, path):
     headers = client.get(path).headers
     policy = headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
+    # The page compiles WebAssembly; this does not allow `eval` or inline scripts.
+    assert "unsafe" not in policy.replace("'wasm-unsafe-eval'", "")
     assert headers["X-Content-Type-Options"] == "nosniff"
 
 
