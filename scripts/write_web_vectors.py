@@ -46,6 +46,8 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"constrained": False, "top_k": 2},
     {"max_length": 6},
     {"stopping": "certain", "length_power": 0.5, "top_k": 2, "scales": 1},
+    {"scales": 3},
+    {"scales": 1, "beam": 5},
 )
 
 
