@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from javascript import ROOT, WEB
+from javascript import WEB, script_path
 
 WriteVectors = Callable[..., Path]
 
@@ -26,7 +26,7 @@ def write_vectors(tmp_path_factory: pytest.TempPathFactory) -> WriteVectors:
 
     def write(*arguments: object) -> Path:
         folder = tmp_path_factory.mktemp("vectors")
-        script = ROOT / "scripts" / "write_web_vectors.py"
+        script = script_path("write_web_vectors.py")
         subprocess.run([sys.executable, str(script), str(folder), *map(str, arguments)], check=True)
         return folder
 

@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"
 MODEL = ROOT / "src" / "posformer" / "weights" / "default"
@@ -22,6 +24,14 @@ def find_node() -> str | None:
 
 
 NODE = find_node()
+
+
+def script_path(name: str) -> Path:
+    """Return the path of a script; skip the test where there is none, as in the sdist."""
+    script = ROOT / "scripts" / name
+    if not script.is_file():
+        pytest.skip(f"needs scripts/{name} of the repository")
+    return script
 
 
 def run_node_tests(vectors: Path) -> None:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from javascript import NODE, OLDEST_NODE, ROOT, WEB, run_node_tests
+from javascript import NODE, OLDEST_NODE, WEB, run_node_tests, script_path
 
 import posformer
 
@@ -13,7 +13,7 @@ needs_node = pytest.mark.skipif(not NODE, reason=f"needs node {OLDEST_NODE} or n
 
 
 def test_tables_are_those_of_python():
-    script = ROOT / "scripts" / "write_web_tables.py"
+    script = script_path("write_web_tables.py")
     done = subprocess.run(
         [sys.executable, str(script), "--check"], capture_output=True, text=True, check=False
     )

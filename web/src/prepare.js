@@ -196,7 +196,7 @@ function roughness({ data, width, height }) {
  *   weights of the channels for the gray image with the most contrast
  */
 function findFormula(image) {
-  const scale = Math.min(1, (COARSE_PIXELS / (image.height * image.width)) ** 0.5);
+  const scale = Math.min(1, Math.sqrt(COARSE_PIXELS / (image.height * image.width)));
   const size = [image.width, image.height].map((side) => rint(side * scale));
   const small = scale < 1 ? resizeArea(image, ...size, 1 / scale, 1 / scale) : image;
   const weights = inkColor(small);
@@ -263,7 +263,7 @@ function cropFormula(image, { box, symbolHeight: height, weights }) {
   const { left, top, right, bottom } = box;
   const area = Math.max((right - left) * (bottom - top), 1);
   const wanted = Math.min(SYMBOL_HEIGHT / Math.max(height, 1), MOST_ENLARGED);
-  const scale = Math.min(wanted, (LARGEST_IMAGE / area) ** 0.5);
+  const scale = Math.min(wanted, Math.sqrt(LARGEST_IMAGE / area));
   const margin = MARGIN / scale;
   const [x, y] = [left, top].map((place) => Math.max(0, rint(place - margin)));
   const [endX, endY] = [right, bottom].map((place) => rint(place + margin) + 1);

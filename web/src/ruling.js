@@ -180,9 +180,10 @@ function fitCurve({ rows, columns }, degree) {
   const system = Array.from({ length: size }, () => new Float64Array(size + 1));
   for (let i = 0; i < rows.length; i++) {
     const x = (columns[i] - middle) / reach;
+    const powers = [1, x, x * x];
     for (let one = 0; one < size; one++) {
-      for (let other = 0; other < size; other++) system[one][other] += x ** (one + other);
-      system[one][size] += x ** one * rows[i];
+      for (let other = 0; other < size; other++) system[one][other] += powers[one] * powers[other];
+      system[one][size] += powers[one] * rows[i];
     }
   }
   for (let one = 0; one < size; one++) system[one][one] += 1e-9 * rows.length;
