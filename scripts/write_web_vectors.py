@@ -23,7 +23,8 @@ from posformer import DecodingOptions, Recognizer
 from posformer.errors import PosformerError
 from posformer.image.camera import Camera
 from posformer.image.loading import load_image
-from posformer.ink import AlignedInk, read_ink, render_aligned, strokes_in_pixels
+from posformer.image.preparation import input_kind
+from posformer.ink import AlignedInk, read_ink, render, render_aligned, strokes_in_pixels
 from posformer.ink.aligned import bounds
 from posformer.latex.automaton import Automaton
 from posformer.latex.output_formats import FORMATS
@@ -45,6 +46,8 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"constrained": False, "top_k": 2},
     {"max_length": 6},
     {"stopping": "certain", "length_power": 0.5, "top_k": 2, "scales": 1},
+    {"scales": 3},
+    {"scales": 1, "beam": 5},
 )
 
 
@@ -160,7 +163,7 @@ def stacked(
 
 
 def photographs(count: int, seed: int, examples: bool) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the example images and simulated photographs, some of them in color."""
+    """Yield the example images, simulated photographs, some in color, and clean images."""
     for path in sorted(EXAMPLES.glob("*.png")) if examples else ():
         yield path.name, load_image(path)
     camera, rng = Camera(), np.random.default_rng(seed)
@@ -171,6 +174,10 @@ def photographs(count: int, seed: int, examples: bool) -> Iterator[tuple[str, np
             tint = rng.uniform(0.75, 1.0, 3)
             photo = np.dstack([photo * share for share in tint]).astype(np.uint8)
         yield f"photograph-{number}", photo
+        if number % 4 == 1:  # as on a screenshot, and as a rendering
+            rendering = render(strokes)
+            yield f"clean-{number}", 255 - rendering // 2
+            yield f"rendering-{number}", rendering
 
 
 def grammar_vectors(recognizer: Recognizer, count: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -263,6 +270,7 @@ def main() -> None:
     paths = sorted(given.images.iterdir()) if given.images else []
     for name, image in [*pictures, *((path.name, load_image(path)) for path in paths)]:
         vector = {"name": name, "image": writer.image(image), "options": {}}
+        vector["kind"] = input_kind(image)
         vector |= expected(recognizer, image, {}, writer)
         writer.vectors["photographs"].append(vector)
     writer.close()

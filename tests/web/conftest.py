@@ -36,4 +36,4 @@ def write_vectors(tmp_path_factory: pytest.TempPathFactory) -> WriteVectors:
 @pytest.fixture(scope="session")
 def vectors(write_vectors: WriteVectors) -> Path:
     """A few vectors."""
-    return write_vectors("--strokes", 8, "--photographs", 3, "--no-examples")
+    return write_vectors("--strokes", 10, "--photographs", 3, "--no-examples")

@@ -1,48 +1,65 @@
-/** Adaptive search: greedy first, and wider only where that leaves a doubt. */
+/**
+ * Adaptive search: one scale first, and the others only where that leaves a doubt.
+ *
+ * The first pass searches at one scale: from left to right with beams, from right to left greedily.
+ * Its hypotheses are scored in both directions. Where the best one is ahead of all others by a
+ * margin, it is the result. Elsewhere the hypotheses within the margin, and only these, are scored
+ * at the other scales, too.
+ */
 
 import { beamSearch, bothDirections } from "./beam.js";
 import { merge, rank, rescore } from "./bidirectional.js";
 
+const anyTokens = () => true;
+
 /**
- * Search an image at one scale, and at all scales if the result is not certain.
+ * Search an image at one scale, and score what is doubtful at all scales.
  *
- * @param models a function that returns the decoder at a scale, from 0
+ * @param encode a function that returns the decoder at a scale, from 0
  * @param options resolved options
  * @param vocabulary special tokens
  * @param rules see `beamSearch`
- * @param {number} threshold log-probability from which a result that both directions found is
- *   certain
- * @returns one hypothesis `{ tokens, score, forward, backward }` in a list
+ * @param {number} margin log-probability by which the best hypothesis must be ahead
+ * @returns the best hypothesis `{ tokens, score, forward, backward }` in a list; none without any
  */
-export async function adaptiveSearch(models, options, vocabulary, rules, threshold) {
-  const greedy = { ...options, beam: 1, finished: 1 };
+export async function adaptiveSearch(encode, options, vocabulary, rules, margin) {
   const directions = bothDirections(vocabulary);
-  const opened = [await models(0)];
-  const first = await beamSearch(opened[0], greedy, directions, rules);
-  const agreed = agreement(first);
-  if (agreed && total(agreed, options.lengthPower) >= threshold) return [agreed];
-  const found = [first];
-  for (let scale = 1; scale < options.scales; scale++) {
-    opened.push(await models(scale));
-    found.push(await beamSearch(opened[scale], greedy, directions, rules));
-  }
-  const isValid = () => true;
-  const scores = await rescore(merge(found), opened, directions, isValid, options);
-  return rank(scores, isValid, options);
+  const model = await encode(0);
+  const first = await firstPass(model, options, directions, rules, margin);
+  const left = near(first, margin, options.lengthPower);
+  if (left.length < 2 || options.scales === 1) return rank(left, anyTokens, options);
+  const models = [model];
+  for (let scale = 1; scale < options.scales; scale++) models.push(await encode(scale));
+  const scores = await secondPass(left, models, options, directions);
+  return rank(scores, anyTokens, options);
 }
 
-/** Return the sequence that both directions found, with its scores; null if they disagree. */
-function agreement([[forward], [backward]]) {
-  if (!forward || !backward || forward.tokens.join() !== backward.tokens.join()) return null;
-  return {
-    tokens: forward.tokens,
-    score: forward.score + backward.score,
-    forward: forward.score,
-    backward: backward.score,
-  };
+/** Search at one scale; return the sequences that may be within the margin, with all scores. */
+async function firstPass(model, options, directions, rules, margin) {
+  const searched = [directions[0], { ...directions[1], greedy: true }];
+  const found = merge([await beamSearch(model, options, searched, rules)]);
+  return rescore(found, [model], directions, anyTokens, options, margin);
 }
 
-/** The log-probability of a sequence, averaged over both directions. */
-function total({ tokens, score }, lengthPower) {
-  return (score / 2) * (tokens.length + 1) ** lengthPower;
+/** Score sequences of the first pass at all scales; return those that may be the best. */
+function secondPass(left, models, options, directions) {
+  const expanded = left.map(({ tokens, table }) => {
+    const scores = new Float64Array(2 * models.length).fill(NaN);
+    scores.set(table);
+    return { tokens, table: scores };
+  });
+  return rescore(expanded, models, directions, anyTokens, options);
+}
+
+/**
+ * Return the sequences that are behind the best one by less than the margin at the first scale.
+ *
+ * The difference is one of log-probabilities, at the length of the best sequence.
+ */
+function near(scores, margin, lengthPower) {
+  if (!scores.length) return [];
+  const meanOf = ({ table: [forward, backward] }) => (forward + backward) / 2;
+  const best = scores.reduce((one, other) => (meanOf(other) > meanOf(one) ? other : one));
+  const reach = margin / (best.tokens.length + 1) ** lengthPower;
+  return scores.filter((one) => one === best || meanOf(best) - meanOf(one) < reach);
 }

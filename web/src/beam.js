@@ -7,7 +7,8 @@
 
 /**
  * A direction of decoding: `start` and `end` are its tokens before the first and after the last,
- * `reverse` whether tokens are decoded in the reverse of reading order.
+ * `reverse` whether tokens are decoded in the reverse of reading order. With `greedy`, it is searched
+ * with a single beam, whatever the options say.
  */
 export function bothDirections({ sos, eos }) {
   return [
@@ -15,6 +16,9 @@ export function bothDirections({ sos, eos }) {
     { start: eos, end: sos, reverse: true },
   ];
 }
+
+/** The beams of the search in a direction. */
+const widthOf = ({ greedy }, { beam }) => (greedy ? 1 : beam);
 
 /** The best finished hypotheses of one direction, at most `size`. */
 class Finished {
@@ -45,11 +49,13 @@ class Finished {
  * @returns for every direction the finished hypotheses `{ tokens, score }`, best first
  */
 export async function beamSearch(model, options, directions, { pad, constraint, limit }) {
-  const finished = directions.map(() => new Finished(options.finished ?? options.beam));
+  const size = options.finished ?? options.beam;
+  const finished = directions.map(({ greedy }) => new Finished(greedy ? 1 : size));
   const longest = Math.min(options.maxLength, limit);
   let searches = directions.map((direction, number) => ({
     direction,
     finished: finished[number],
+    width: widthOf(direction, options),
     beams: [
       { total: 0, tokens: [], last: direction.start, state: constraint?.start(direction.reverse) },
     ],
@@ -67,7 +73,7 @@ export async function beamSearch(model, options, directions, { pad, constraint, 
     let first = 0;
     for (const search of searches) {
       const rows = search.beams.map((_, number) => stepped.logProbs(first + number, 0));
-      const candidates = bestCandidates(search, rows, 2 * options.beam, {
+      const candidates = bestCandidates(search, rows, 2 * search.width, {
         pad,
         constraint,
         remaining: longest - length,
@@ -109,11 +115,11 @@ function bestCandidates({ beams, direction }, rows, count, { pad, constraint, re
 /**
  * Store the candidates that ended.
  *
- * Only the first `beam` candidates of a search count: an ended candidate is stored only if it would
+ * Only as many candidates of a search count as it has beams: an ended candidate is stored only if it would
  * have survived as an open beam.
  */
-function collectFinished({ beams, direction, finished }, candidates, length, options) {
-  for (const { total, parent, ended } of candidates.slice(0, options.beam)) {
+function collectFinished({ beams, direction, finished, width }, candidates, length, options) {
+  for (const { total, parent, ended } of candidates.slice(0, width)) {
     if (!ended) continue;
     const tokens = direction.reverse ? beams[parent].tokens.toReversed() : beams[parent].tokens;
     finished.add({ tokens, score: total / (length + 1) ** options.lengthPower });
@@ -121,12 +127,12 @@ function collectFinished({ beams, direction, finished }, candidates, length, opt
 }
 
 /** Return the open candidates as new beams; none if the search is done. */
-function continued({ beams, finished }, candidates, length, options, constraint) {
+function continued({ beams, finished, width }, candidates, length, options, constraint) {
   const open = candidates.filter(({ ended }) => !ended);
   if (!open.length) return [];
   const horizon = options.stopping === "likely" ? length + 1 : options.maxLength + 1;
   if (open[0].total / horizon ** options.lengthPower <= finished.worst) return [];
-  return open.slice(0, options.beam).map(({ total, parent, token }) => ({
+  return open.slice(0, width).map(({ total, parent, token }) => ({
     total,
     parent,
     tokens: [...beams[parent].tokens, token],

@@ -19,7 +19,7 @@ export async function search(models, options, vocabulary, rules) {
   const searched = options.directions === "both" ? directions : directions.slice(0, 1);
   const found = [];
   for (const model of models) found.push(await beamSearch(model, options, searched, rules));
-  if (options.greedy) return [greedyHypothesis(found[0][0][0])];
+  if (options.greedy) return found[0][0].map(greedyHypothesis);
   let scores = merge(found);
   const isValid = remembered(rules.isWellFormed);
   if (options.rescore) scores = await rescore(scores, models, directions, isValid, options);
@@ -69,13 +69,22 @@ const known = ({ table }) => table.filter((score) => !Number.isNaN(score));
  * Fill in unknown scores until it is certain which sequences are the best.
  *
  * An unknown score is at most zero, so a sequence whose known scores sum to less than the sum of
- * all scores of `topK` others need not be scored further.
+ * all scores of `topK` others need not be scored further. All unknown scores of the most promising
+ * sequences, or else one of each, are computed in a decoder call per scale, again and again until
+ * none is left.
  *
+ * @param scores what `merge` returns; the tables are changed
+ * @param models the decoder at each scale
+ * @param directions left to right and right to left
+ * @param isValid tells whether a sequence is valid
+ * @param options resolved options
+ * @param {number} margin log-probability by which a sequence may be behind the best ones and still
+ *   counts as one of them
  * @returns the sequences that may be among the best; their scores are all known
  */
-export async function rescore(scores, models, directions, isValid, options) {
+export async function rescore(scores, models, directions, isValid, options, margin = 0) {
   for (;;) {
-    const missing = openSequences(scores, isValid, options.topK);
+    const missing = openSequences(scores, isValid, options, margin);
     if (!missing.length) return scores.filter(isComplete);
     for (const [scale, model] of models.entries()) {
       const entries = missing.filter(({ cell }) => cell >> 1 === scale);
@@ -85,20 +94,23 @@ export async function rescore(scores, models, directions, isValid, options) {
 }
 
 /** Return what to compute next: `{ sequence, cell }` with the index of a score in its table. */
-function openSequences(scores, isValid, topK) {
+function openSequences(scores, isValid, { topK, lengthPower }, margin) {
   const valid = scores.filter(isValid);
   const areValid = valid.length >= topK;
   const candidates = areValid ? valid : scores;
-  const totals = candidates.filter(isComplete).map(({ table }) => sum(table));
+  const leastOf = ({ tokens, table }) =>
+    sum(table) - (margin * table.length) / (tokens.length + 1) ** lengthPower;
+  const totals = candidates.filter(isComplete).map(leastOf);
   totals.sort((one, other) => other - one);
   const bound = areValid && totals.length >= topK ? totals[topK - 1] : -Infinity;
   const unknown = candidates.filter((one) => !isComplete(one) && sum(known(one)) >= bound);
   const means = new Map(unknown.map((one) => [one, sum(known(one)) / known(one).length]));
   unknown.sort((one, other) => means.get(other) - means.get(one));
   const leaders = areValid ? Math.max(0, topK - totals.length) : unknown.length;
-  return unknown.flatMap((sequence, rank) => {
+  // Once the leaders are known, the bound excludes most of the others.
+  return unknown.slice(0, leaders || unknown.length).flatMap((sequence) => {
     const cells = [...sequence.table.keys()].filter((cell) => Number.isNaN(sequence.table[cell]));
-    return cells.slice(0, rank < leaders ? cells.length : 1).map((cell) => ({ sequence, cell }));
+    return cells.slice(0, leaders ? cells.length : 1).map((cell) => ({ sequence, cell }));
   });
 }
 

@@ -2,7 +2,23 @@
 
 import { mean } from "./arrays.js";
 
+const DEFAULT_KIND = "ink";
 const MIN_PROBABILITY = 1e-6; // no result is impossible or certain
+
+/** The calibrations of a model by kind of input: `ink`, `photo`, `clean`. */
+export class Calibrations {
+  #byKind;
+
+  /** Take the calibrations from the info of a model. */
+  constructor({ calibration = null, calibrations = {} }) {
+    this.#byKind = new Map([[DEFAULT_KIND, calibration], ...Object.entries(calibrations)]);
+  }
+
+  /** Return the calibration for a kind of input, by default that for ink; null if none. */
+  of(kind) {
+    return this.#byKind.get(kind) ?? this.#byKind.get(DEFAULT_KIND) ?? null;
+  }
+}
 
 /**
  * Return the confidence of each hypothesis of one image.

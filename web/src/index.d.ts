@@ -22,7 +22,10 @@ export interface DecodingOptions {
   beam?: number;
   /** Image scales, 1 to 3; 1 when greedy. Default 2. */
   scales?: number;
-  /** Go on to further scales only where greedy search leaves a doubt. Default true. */
+  /**
+   * Search at one scale, and score the hypotheses at the others only where some come near the best
+   * one. Applies to `topK` 1, and to models with a margin for it. Default true.
+   */
   adaptive?: boolean;
   /** Take the best token at each step, left to right, at one scale. Default false. */
   greedy?: boolean;
@@ -58,7 +61,10 @@ export interface RecognitionOptions extends DecodingOptions {
 /** One hypothesis. */
 export interface Reading {
   latex: string;
-  /** Probability that every token is correct, 0 to 1. */
+  /**
+   * Probability that every token is correct, 0 to 1, by the calibration for the kind of input. Of a
+   * model without a calibration, the mean probability of a token.
+   */
   confidence: number;
 }
 

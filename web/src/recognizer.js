@@ -2,14 +2,14 @@
 
 import { adaptiveSearch } from "./adaptive.js";
 import { search } from "./bidirectional.js";
-import { confidences, meanTokenProbability } from "./calibration.js";
+import { Calibrations, confidences, meanTokenProbability } from "./calibration.js";
 import { ModelError, NoInkError, NotReadableError } from "./errors.js";
 import { GrammarConstraint } from "./grammar.js";
 import { checkFormat, convert } from "./formats.js";
 import { readModel } from "./model.js";
 import { SCALE_FACTORS, decodingOptions, resolveOptions } from "./options.js";
 import { readPixels } from "./pixels.js";
-import { preparePhoto, splitPhoto } from "./prepare.js";
+import { inputKind, prepareImage } from "./preparation.js";
 import { checkStrokes, render, strokesInPixels } from "./render.js";
 import { Runtime, STRIDE } from "./runtime.js";
 import { atWorkingSize } from "./sizing.js";
@@ -32,9 +32,9 @@ export class Recognizer {
 
   constructor(runtime) {
     this.runtime = runtime;
-    const { calibration, thresholds, constrained = true } = runtime.info;
-    this.calibration = calibration ?? null;
-    this.thresholds = { readable: null, certain: null, ...thresholds };
+    const { thresholds, constrained = true } = runtime.info;
+    this.calibrations = new Calibrations(runtime.info);
+    this.thresholds = { readable: null, margin: null, ...thresholds };
     // A model that knows line breaks reads several lines at once.
     this.splitsLines = !runtime.vocabulary.has(LINE_BREAK);
     this.#constraint = constrained ? new GrammarConstraint(runtime.vocabulary) : null;
@@ -59,7 +59,8 @@ export class Recognizer {
    * @param options see `RecognitionOptions` in `index.d.ts`
    */
   async recognizeStrokes(strokes, options = {}) {
-    return this.#answer(() => this.prepareStrokes(strokes), { path: "strokes", ...options });
+    const find = () => ({ images: this.prepareStrokes(strokes), kind: "ink" });
+    return this.#answer(find, { path: "strokes", ...options });
   }
 
   /**
@@ -69,7 +70,11 @@ export class Recognizer {
    * @param options see `RecognitionOptions` in `index.d.ts`
    */
   async recognizeImage(imageData, options = {}) {
-    return this.#answer(() => this.prepareImage(imageData), { path: "image", ...options });
+    const find = () => {
+      const pixels = readPixels(imageData);
+      return { images: this.#prepare(pixels), kind: inputKind(pixels) };
+    };
+    return this.#answer(find, { path: "image", ...options });
   }
 
   /** Return the rendered images of strokes, one per formula: uint8 planes, white ink on black. */
@@ -81,13 +86,7 @@ export class Recognizer {
 
   /** Return the prepared images of an image, one per formula: uint8 planes, light ink on black. */
   prepareImage(imageData) {
-    const how = this.runtime.config.image?.preprocessing ?? "binary";
-    if (how !== "grey") {
-      const reason = `images that are prepared as ${how}; strokes work`;
-      throw new ModelError(`this model needs ${reason}`);
-    }
-    const prepared = preparePhoto(readPixels(imageData));
-    return this.splitsLines ? splitPhoto(prepared) : [prepared];
+    return this.#prepare(readPixels(imageData));
   }
 
   /**
@@ -109,9 +108,9 @@ export class Recognizer {
       isWellFormed: (ids) => ids.length > 0 && isValid(vocabulary.decode(ids)),
     };
     const encode = (scale) => this.runtime.encode(atScale(scale));
-    const { certain } = this.thresholds;
-    if (resolved.adaptive && constraint && certain !== null) {
-      return adaptiveSearch(encode, resolved, vocabulary, rules, certain);
+    const { margin } = this.thresholds;
+    if (resolved.adaptive && constraint && margin !== null) {
+      return adaptiveSearch(encode, resolved, vocabulary, rules, margin);
     }
     const models = [];
     for (let scale = 0; scale < resolved.scales; scale++) models.push(await encode(scale));
@@ -124,27 +123,34 @@ export class Recognizer {
     await this.runtime.release();
   }
 
+  #prepare(pixels) {
+    const how = this.runtime.config.image?.preprocessing ?? "binary";
+    return prepareImage(pixels, how, this.splitsLines);
+  }
+
   #atScale(image, factor) {
     const { scale = 1, margin = null, max_pixels: pixels } = this.runtime.config.image ?? {};
     return atWorkingSize(image, scale * factor, margin, Math.trunc((pixels ?? 320_000) * factor ** 2));
   }
 
-  async #answer(prepare, { path, format, symbols: scored = false, ...options }) {
+  async #answer(find, { path, format, symbols: scored = false, ...options }) {
     const start = performance.now();
     decodingOptions(options); // an invalid option is reported before any work
     if (format) checkFormat(format);
     const found = await this.#inTurn(async () => {
+      const { images, kind } = find();
+      const calibration = this.calibrations.of(kind);
       const formulas = [];
-      for (const image of prepare()) {
-        const formula = this.#recognition(await this.decode(image, options));
+      for (const image of images) {
+        const formula = this.#recognition(await this.decode(image, options), calibration);
         formulas.push(scored ? await this.#scored(formula, image) : formula);
       }
-      return joinLines(formulas);
+      return { ...joinLines(formulas), isCalibrated: calibration !== null };
     });
     if (found.isEmpty) throw new NoInkError("no formula found");
     if (!found.readable) throw new NotReadableError(found.readings.map(rounded));
     const [best, ...alternatives] = found.readings.map(rounded);
-    const limit = this.calibration ? UNSURE_BELOW : UNSURE_BELOW_UNCALIBRATED;
+    const limit = found.isCalibrated ? UNSURE_BELOW : UNSURE_BELOW_UNCALIBRATED;
     return {
       ...best,
       alternatives,
@@ -169,8 +175,11 @@ export class Recognizer {
     return result;
   }
 
-  #recognition(hypotheses) {
-    const scores = confidences(hypotheses, this.calibration);
+  #recognition(hypotheses, calibration) {
+    if (!hypotheses.length) {
+      throw new ModelError("the model finds nothing at all; its weights are damaged");
+    }
+    const scores = confidences(hypotheses, calibration);
     const { vocabulary } = this.runtime;
     const readings = hypotheses.map(({ tokens: ids }, number) => {
       const tokens = vocabulary.decode(ids);

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
+import { Calibrations } from "../src/calibration.js";
 import * as posformer from "../src/index.js";
 import { fetchFile } from "../src/node.js";
 
@@ -166,4 +167,40 @@ test("a page without ink inside transparent pixels is white paper", { skip }, as
   }
   const answer = await recognizer.recognizeImage({ data, width: side, height: side });
   assert.match(answer.latex, /^(\\times|[xX])$/);
+});
+
+/** Return a recognizer of the loaded model with some parts changed. */
+const changed = (parts) => {
+  const values = Object.entries(parts).map(([name, value]) => [name, { value }]);
+  return new posformer.Recognizer(
+    Object.create(recognizer.runtime, Object.fromEntries(values)),
+  );
+};
+
+test("a model without a margin is searched with all options", { skip }, async () => {
+  const thresholds = { ...recognizer.runtime.info.thresholds, margin: undefined, certain: -0.1 };
+  const info = JSON.parse(JSON.stringify({ ...recognizer.runtime.info, thresholds }));
+  const old = changed({ info });
+  const [image] = recognizer.prepareStrokes(X);
+  const full = await recognizer.decode(image, { adaptive: false });
+  assert.deepEqual(await old.decode(image), full);
+  assert.notEqual((await recognizer.decode(image))[0].score, full[0].score); // of one scale
+});
+
+test("inputs of a kind without a calibration use that for ink", () => {
+  const [ink, photo] = [{ bias: 1 }, { bias: 2 }];
+  const some = new Calibrations({ calibration: ink, calibrations: { photo } });
+  assert.deepEqual(["ink", "photo", "clean"].map((kind) => some.of(kind)), [ink, photo, ink]);
+  assert.equal(new Calibrations({}).of("photo"), null);
+  assert.equal(new Calibrations({ calibrations: { photo } }).of("photo"), photo);
+});
+
+test("outputs that are not numbers have one clear line", { skip }, async () => {
+  const row = new Float32Array(recognizer.runtime.vocabulary.size).fill(NaN);
+  const model = { start: () => ({}), step: async () => ({ logProbs: () => row, state: {} }) };
+  const damaged = changed({ encode: async () => model });
+  for (const options of [{}, { greedy: true }, { adaptive: false }]) {
+    const answer = damaged.recognizeStrokes(X, options);
+    await failsWith(answer, posformer.ModelError, /finds nothing at all; its weights are damaged/);
+  }
 });

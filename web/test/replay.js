@@ -3,6 +3,8 @@
 import { Automaton } from "../src/automaton.js";
 import { PosformerError } from "../src/errors.js";
 import { convert } from "../src/formats.js";
+import { readPixels } from "../src/pixels.js";
+import { inputKind } from "../src/preparation.js";
 import { isValid } from "../src/syntax.js";
 
 const SCORE_TOLERANCE = 1e-3;
@@ -23,7 +25,15 @@ export async function replay(recognizer, vectors, arrays) {
     grammar: vectors.grammar.length,
     formats: vectors.formats.length,
     strokes: { count: 0, sameImages: 0, sameLatex: 0, worstScore: 0, worstConfidence: 0 },
-    photographs: { count: 0, sameImages: 0, sameLatex: 0, worstScore: 0, differing: [] },
+    photographs: {
+      count: 0,
+      sameImages: 0,
+      sameLatex: 0,
+      worstScore: 0,
+      worstConfidence: 0,
+      kinds: { ink: 0, photo: 0, clean: 0 },
+      differing: [],
+    },
     problems: [],
   };
   vectors.grammar.forEach((vector, number) => replayWalk(recognizer, vector, number, report));
@@ -127,10 +137,14 @@ function compareError(answer, { error }, complain) {
 }
 
 async function replayPhotograph(recognizer, vector, arrays, report) {
-  const { photographs: found } = report;
+  const { photographs: found, problems } = report;
   const { name, image, options } = vector;
   found.count++;
   const data = { ...image, data: pixelsOf(image, arrays) };
+  const complain = (text) => problems.push(`${name}: ${text}`);
+  const kind = inputKind(readPixels(data));
+  found.kinds[kind]++;
+  if (kind !== vector.kind) complain(`its kind is ${kind}, not ${vector.kind}`);
   const answer = await attempt(() => recognizer.recognizeImage(data, options));
   const latex = answer instanceof PosformerError ? answer.message : answer.latex;
   const expected = vector.error ?? vector.answer.latex;
@@ -138,7 +152,12 @@ async function replayPhotograph(recognizer, vector, arrays, report) {
   else found.differing.push({ name, latex, expected });
   const prepared = await attempt(() => recognizer.prepareImage(data));
   if (prepared instanceof PosformerError) return;
-  if (countDifferent(prepared, vector.prepared, arrays) === 0) found.sameImages++;
+  const isSame = countDifferent(prepared, vector.prepared, arrays) === 0;
+  if (isSame) found.sameImages++;
+  if (isSame && latex === expected && vector.answer && !vector.error) {
+    const worst = compareAnswers(answer, vector.answer, complain);
+    found.worstConfidence = Math.max(found.worstConfidence, worst);
+  }
   if (latex !== expected || prepared.length !== vector.hypotheses.length) return;
   for (const [number, part] of prepared.entries()) {
     const [best] = await recognizer.decode(part, options);
