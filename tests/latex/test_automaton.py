@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from expressions import captions
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expressions import captions
 from posformer.data import open_images
 from posformer.latex import is_valid
 from posformer.latex.automaton import Automaton, State

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from counting import lines_run
-from expressions import captions
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expressions import captions
 from posformer.errors import LatexError
 from posformer.latex import (
     complexity,

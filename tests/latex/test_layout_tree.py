@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from expressions import captions
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expressions import captions
 from posformer.data import open_images
 from posformer.latex.layout_tree import RELATIONS, LayoutNode, layout_tokens, layout_tree
 

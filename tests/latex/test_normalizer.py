@@ -8,10 +8,10 @@ from xml.sax.saxutils import unescape
 
 import pytest
 from counting import lines_run
-from expressions import captions
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expressions import captions
 from posformer.errors import LatexError
 from posformer.latex import normalize, to_latex
 

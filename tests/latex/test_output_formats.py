@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import sympy
-from expressions import captions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from expressions import captions
 from posformer.errors import ConfigError, LatexError
 from posformer.latex import FORMATS, convert, normalize, tokenize
 from posformer.latex.symbols import ENVIRONMENT, SIGNATURES, SYMBOLS, is_structure, tokens_of

@@ -1,9 +1,9 @@
 """Syntax check."""
 
 import pytest
-from expressions import captions
 from hypothesis import given
 
+from expressions import captions
 from posformer.errors import LatexError
 from posformer.latex import check, is_valid, normalize
 

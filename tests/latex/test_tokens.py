@@ -1,10 +1,10 @@
 """Text to tokens and back."""
 
 import pytest
-from expressions import captions
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expressions import captions
 from posformer.latex import (
     STRUCTURE_TOKENS,
     fence_of,

@@ -4,10 +4,10 @@ from contextlib import suppress
 
 import pytest
 from counting import lines_run
-from expressions import captions
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expressions import captions
 from posformer.errors import LatexError
 from posformer.latex import encode_forest, is_valid, tokenize
 from posformer.latex.tree import Node, Row, Tree, baselines, parse, walk
