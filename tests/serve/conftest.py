@@ -24,7 +24,7 @@ def client(tiny_recognizer) -> Iterator[TestClient]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # the loop of an open Playwright is in the way of other tests
 def browser():
     """Chromium."""
     from playwright.sync_api import sync_playwright
