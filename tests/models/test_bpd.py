@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import given
-from latex.expressions import captions
 
+from expressions import captions
 from posformer.data import open_images
 from posformer.errors import ConfigError, ModelError, UnknownTokenError
 from posformer.latex import Vocabulary, split_caption

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import given
-from latex.expressions import captions
 from torch import Tensor
 
+from expressions import captions
 from posformer.data import open_images
 from posformer.errors import ConfigError, LatexError, ModelError, UnknownTokenError
 from posformer.latex import Vocabulary, split_caption
