@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import sys
 import tarfile
@@ -163,7 +164,7 @@ def test_native_code_that_crashes_or_hangs_is_an_error_row(expected, tmp_path):
     poison, pipe, bomb = (tmp_path / name for name in ("poison.png", "pipe.png", "bomb.pdf"))
     poison.symlink_to(IMAGES[0])
     os.mkfifo(pipe)  # nobody writes to it
-    bomb.write_bytes(nested_pdf())  # would keep PDFium busy for hours
+    bomb.write_bytes(nested_pdf())
     paths = paths_of(listed)
     paths[2:2], paths[5:5], paths[7:7] = [[str(one)] for one in (poison, pipe, bomb)]
     listed.write_text("".join(f"{path}\n" for path in paths))
@@ -178,14 +179,17 @@ def test_native_code_that_crashes_or_hangs_is_an_error_row(expected, tmp_path):
     found = {row["path"]: row for row in rows(out)}
     assert list(found) == paths and len(rows(out)) == len(paths)
     assert found[str(poison)]["error_kind"] == "crash"
-    assert found[str(pipe)]["error_kind"] == found[str(bomb)]["error_kind"] == "time"
+    assert found[str(pipe)]["error_kind"] == "time"
+    # PDFium overflows its stack after some seconds, which a fast machine reaches in time.
+    assert found[str(bomb)]["error_kind"] in ("time", "crash")
     attempts = log.read_text().split()
     assert len(set(attempts)) >= 2  # in a fresh process
     good = [row for row in found.values() if not row["error"]]
     assert len(good) == 8
     assert all(row["latex"] == expected[Path(row["path"]).resolve().name] for row in good)
-    assert "errors: 2 time, 1 crash" in done.stdout
-    assert run(*arguments, code=1).stdout.count("errors: 2 time, 1 crash") == 1  # not tried again
+    summary = re.search(r"errors: \d time, \d crash|errors: \d crash, \d time", done.stdout)
+    assert summary and sum(map(int, re.findall(r"\d", summary[0]))) == 3
+    assert summary[0] in run(*arguments, code=1).stdout  # not tried again
 
 
 def test_a_killed_worker_is_replaced(tmp_path):
