@@ -57,7 +57,7 @@ fuzz: $(INSTALLED_DEV)  ## run 10,000 mutated inputs; make SEED=1 fuzz for other
 
 test-lowest: | $(BIN)/python  ## test the core install with the oldest supported libraries
 	$(PYTHON) -m venv $(VENV)-lowest
-	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet -r requirements/lowest.txt hypothesis pytest
+	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet -r requirements/lowest.txt filelock fonttools hypothesis pytest pytest-timeout sympy
 	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet --no-deps -e .
 	$(VENV)-lowest/$(notdir $(BIN))/python -m pytest -p no:cacheprovider $(CORE_TESTS)
 	$(VENV)-lowest/$(notdir $(BIN))/posformer recognize examples
