@@ -1,4 +1,4 @@
-r"""What a language model gains that ranks the n-best list anew, for several weights.
+r"""What a language model gains that reranks the n-best list, for several weights.
 
     python benchmarks/rescoring.py --language-model runs/language_model \
         --sets crohme_inkml.zip:2013 photos:dev --leave-out train

@@ -40,7 +40,7 @@ def evaluate(
     scales: shared.ScalesOption = 1,
     greedy: shared.GreedyOption = False,
     language_model: Annotated[
-        Path | None, Option(metavar="DIR", help="Language model that ranks the n-best list anew.")
+        Path | None, Option(metavar="DIR", help="Language model that reranks the n-best list.")
     ] = None,
     language_weight: Annotated[
         float, Option(min=0, help="Weight of the language model; choose it on validation data.")
