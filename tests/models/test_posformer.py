@@ -100,7 +100,7 @@ class TestImplicitAttentionCorrection:
         correction = ImplicitAttentionCorrection(masked_by)  # type: ignore[arg-type]
         # One image, one beam, four steps, two maps, one cell; step i has attention 10 ** i.
         maps = torch.tensor([1.0, 10.0, 100.0, 1000.0]).view(1, 1, 4, 1, 1).expand(1, 1, 4, 2, 1)
-        total, _ = correction(maps, torch.tensor([[mask]]), None)
+        total, _ = correction(maps, torch.tensor([[mask]], dtype=torch.float32), None)
         return total[0, 0, :, 0, 0].tolist()
 
     def test_the_step_that_decodes_a_structure_token_is_not_counted(self) -> None:

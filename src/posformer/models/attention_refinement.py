@@ -81,18 +81,43 @@ class ImplicitAttentionCorrection(nn.Module):
             coverage_mask: float (batch, beams, steps), 0 where the input is a structure token.
             coverage: coverage before these steps; None at the start of a sequence.
         """
-        mask = coverage_mask[..., None, None]
-        if self.masked_by == "input":
-            maps = maps * mask
-        pending = torch.zeros_like(maps[:, :, 0]) if coverage is None else coverage.pending
-        earlier = torch.cat((pending[:, :, None], maps[:, :, :-1]), dim=2)
-        if self.masked_by == "decoded":
-            # The input of a step is the token that the previous step decoded.
-            earlier = earlier * mask
-        total = earlier.cumsum(2)
+        decoded = self.masked_by == "decoded"
+        # The input of a step is the token that the step before it decoded.
+        counted = F.pad(coverage_mask[:, :, 1:], (0, 1)) if decoded else coverage_mask
+        total = _sum_earlier(maps, counted)
         if coverage is not None:
-            total = total + coverage.total[:, :, None]
-        return total, Coverage(total[:, :, -1], maps[:, :, -1])
+            first = coverage_mask[:, :, 0, None, None]
+            pending = coverage.pending * first if decoded else coverage.pending
+            total = total + (coverage.total + pending)[:, :, None]
+        last = maps[:, :, -1]
+        last = last if decoded else last * coverage_mask[:, :, -1, None, None]
+        return total, Coverage(total[:, :, -1], last)
+
+
+def _sum_earlier(maps: Tensor, counted: Tensor) -> Tensor:
+    """Return the sum of the maps of earlier steps, for each step.
+
+    A product with a triangular matrix takes a third of the time of a cumulative sum.
+
+    Args:
+        maps: float (batch, beams, steps, 2·heads, cells).
+        counted: float (batch, beams, steps), 0 for the steps that are left out.
+    """
+    steps = maps.shape[2]
+    if steps == 1:
+        return torch.zeros_like(maps)
+    weights = counted[:, :, None].expand(-1, -1, steps, -1).tril(-1)
+    return _weighted_sums(weights, maps)
+
+
+def _weighted_sums(weights: Tensor, maps: Tensor) -> Tensor:
+    """Return weighted sums of maps.
+
+    Args:
+        weights: float (batch, beams, sums, steps).
+        maps: float (batch, beams, steps, 2·heads, cells).
+    """
+    return (weights @ maps.flatten(3)).unflatten(-1, maps.shape[3:])
 
 
 class AttentionRefinement(nn.Module):
@@ -131,12 +156,12 @@ class AttentionRefinement(nn.Module):
             assert not isinstance(coverage, Coverage)
             counted = maps * coverage_mask[..., None, None]
             known = counted if coverage is None else torch.cat((coverage.maps, counted), 2)
-            total = (ancestors @ known.flatten(3)).unflatten(-1, maps.shape[3:])
+            total = _weighted_sums(ancestors, known)
             coverage = TreeCoverage(known)
         hidden = total.flatten(0, 2).unflatten(-1, padding.shape[1:])
         hidden = self.project(F.relu(self.look(hidden), inplace=True))
         inside = None
-        if self.training:  # otherwise padding does not matter: its scores are minus infinity
+        if self.norm.training:  # else padding does not matter: its scores are minus infinity
             steps = maps.shape[1] * maps.shape[2]
             inside = (~padding).to(maps.dtype).repeat_interleave(steps, dim=0)[:, None]
             hidden = hidden * inside
