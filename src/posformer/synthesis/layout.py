@@ -554,13 +554,13 @@ class _LayoutEngine:
             return self.surrounded(node, body, size)
         height = mark.height * size * self.factor(0.2)
         if mark.width:
-            width = mark.width * size * self.factor(0.2)
+            width = mark.width * size * self.factor(0.3)
         else:
             width = max(body.width + self.noise(0.15) * size, 0.5 * size)
         accent = self.accent(node.index, mark.shape, (width, height), size)
         lean = 0.12 * size if mark.width and mark.place == "above" else 0.0  # tops lean right
-        x = (body.width - accent.width) / 2 + lean + self.noise(0.1) * size
-        gap = self.style.accent_gap * size * self.factor(self.style.gap_jitter)
+        x = (body.width - accent.width) / 2 + lean + self.noise(0.15) * size
+        gap = self.style.accent_gap * size * self.factor(1.5 * self.style.gap_jitter)
         y = body.bottom + gap if mark.place == "below" else body.top - gap - accent.bottom
         shift = max(0.0, -x)
         box = Box()
@@ -733,7 +733,10 @@ class _LayoutEngine:
         if lower_row is None and upper_row is not None and _is_primes(upper_row):
             return self.with_primes(base, self.row(upper_row.nodes, size), size)
         script = self.part_size(size, self.style.script_size)
-        upper = None if upper_row is None else self.row(upper_row.nodes, script)
+        raised = script
+        if upper_row is not None and _is_degree(upper_row) and not self.style.exact:
+            raised = script * 1.5 * self.factor(0.3)  # people write it larger than a composition
+        upper = None if upper_row is None else self.row(upper_row.nodes, raised)
         lower = None if lower_row is None else self.row(lower_row.nodes, script)
         symbol = SYMBOLS.get(node.token)
         if node.token in ("\\overbrace", "\\underbrace"):
@@ -822,6 +825,10 @@ def _spacing(node: Node) -> str:
 
 def _is_primes(row: Row) -> bool:
     return all(node.token == "\\prime" and not node.scripts for node in row.nodes)
+
+
+def _is_degree(row: Row) -> bool:
+    return [node.token for node in row.nodes] == ["\\circ"]
 
 
 def _holds_fraction(row: Row) -> bool:
