@@ -32,7 +32,7 @@ from posformer.training.losses import all_losses, total_loss
 from posformer.training.training_config import load_config
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-NOT_A_MODEL = {"default", "frozen", "multiline", "world"}
+NOT_A_MODEL = {"crohme", "default", "frozen", "multiline"}
 TOKENS = 16  # mean length of CROHME's captions
 ONE_LINE = {"last": ["model.decoder.lines=1"]}
 

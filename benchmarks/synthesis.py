@@ -1,7 +1,7 @@
 """Speed of synthesis on one core.
 
 python benchmarks/synthesis.py [--ink DATASET] [--count N] [--step-seconds S --step-images P]
-python benchmarks/synthesis.py --config configs/world.yaml [--count N]
+python benchmarks/synthesis.py --config configs/default.yaml [--count N]
 
 Prints expressions per second of CPU time for each stage, and the share of a training step that
 generating its images takes. With a config, prints training examples per second of each of its

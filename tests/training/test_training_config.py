@@ -1,18 +1,32 @@
 """Configs: bases, overrides, errors."""
 
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from posformer.errors import ConfigError
+from posformer.models.model_folder import open_folder
 from posformer.training.training_config import TrainingConfig, load_config
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))
+ROOT = Path(__file__).parents[2]
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_all_configs_load(path: Path) -> None:
     assert isinstance(load_config(path), TrainingConfig)
+
+
+def test_the_config_of_the_fine_tuning_guide_fits_the_bundled_model(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "training.md").read_text("utf-8").partition("## Fine-tune")[2]
+    text = textwrap.dedent(guide.partition("```yaml\n")[2].partition("```")[0])
+    text = text.replace("base: configs", f"base: {(ROOT / 'configs').as_posix()}")
+    config = load_config(write(tmp_path, "mine.yaml", text))
+    bundled = open_folder(ROOT / "src" / "posformer" / "weights" / "default").config
+    assert config.model == bundled
+    assert config.data.source == "images"
+    assert not config.data.sources
 
 
 def write(folder: Path, name: str, text: str) -> Path:
