@@ -8,7 +8,7 @@
 set -eu
 minutes=${1:?usage: scripts/compare_all.sh MINUTES [OPTION or KEY=VALUE]...}
 shift
-models=${MODELS:-$(cd configs && ls *.yaml | sed 's/\.yaml$//' | grep -vxE 'default|frozen|multiline|world')}
+models=${MODELS:-$(cd configs && ls *.yaml | sed 's/\.yaml$//' | grep -vxE 'crohme|default|frozen|multiline')}
 configs=$(for name in $models; do echo "configs/$name.yaml"; done)
 # shellcheck disable=SC2086  # one argument per config
 exec ${POSFORMER:-posformer} compare $configs \
