@@ -28,7 +28,7 @@ from posformer.training.training_config import TrainingConfig, load_config
 from tiny import VOCABULARY
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-NOT_A_MODEL = {"default", "frozen", "multiline", "world"}  # other data, or a mix of models
+NOT_A_MODEL = {"crohme", "default", "frozen", "multiline"}  # other data or stages
 NAMES = sorted({path.stem for path in CONFIGS.glob("*.yaml")} - NOT_A_MODEL)
 PYTORCH_ONLY = {"bpd", "last", "tsdnet"}  # `posformer export` refuses these
 
