@@ -62,8 +62,9 @@ def main() -> None:
         times = [time.perf_counter()]
         batch = next(batches)
         times.append(time.perf_counter())
-        output = module._run(batch)
-        loss = total_loss(all_losses(output, batch, config.loss), config.loss)
+        with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "bf16-mixed"):
+            output = module._run(batch)
+            loss = total_loss(all_losses(output, batch, config.loss), config.loss)
         times.append(time.perf_counter())
         loss.backward()
         times.append(time.perf_counter())
