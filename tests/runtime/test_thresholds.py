@@ -76,3 +76,9 @@ def test_the_smallest_margin_that_loses_nothing_is_chosen():
 def test_adaptive_search_is_off_if_it_loses_against_full_search():
     scores = [two_hypotheses(0.25, False), two_hypotheses(9.0, True)]
     assert choose_margin(scores, right, [True, False]) is None
+
+
+def test_adaptive_search_may_lose_one_image_in_a_hundred():
+    lost, won = two_hypotheses(0.25, False), two_hypotheses(0.25, True)
+    assert choose_margin([lost, *[won] * 99], right, [True] * 100) == pytest.approx(0.3)
+    assert choose_margin([lost, *[won] * 98], right, [True] * 99) is None

@@ -16,6 +16,7 @@ from posformer.search import Hypothesis, Scores, near
 
 _USABLE_ERROR_RATE = 0.5  # a result with more wrong tokens than right ones is of no use
 _MAX_REJECTED_SHARE = 1 / 400  # of the usable results
+_MAX_LOST_SHARE = 1 / 100  # of the images, that adaptive search may lose to full search
 MARGINS = tuple(number / 10 for number in range(1, 31))  # that are tried
 
 
@@ -80,6 +81,9 @@ def choose_margin(
 ) -> float | None:
     """Return the smallest margin with which adaptive search gets as many right as full search.
 
+    If none does, it is the smallest of those that get the most right, unless full search gets
+    more than one in a hundred images more right.
+
     Args:
         scores: Of each image, the hypotheses of the first pass with their scores at all scales.
         is_correct: Tells which of one sequence per image are correct, bool (images,).
@@ -87,13 +91,19 @@ def choose_margin(
         length_power: See `DecodingOptions.length_power`.
 
     Returns:
-        The margin; None if full search gets more right, whatever the margin is.
+        The margin; None if full search gets clearly more right, whatever the margin is.
     """
+    full = int(np.sum(full_correct))
+    correct = {}
     for margin in MARGINS:
         results = [_result(one, margin, length_power) for one in scores]
-        if is_correct(results).sum() >= np.sum(full_correct):
+        correct[margin] = int(is_correct(results).sum())
+        if correct[margin] >= full:
             return margin
-    return None
+    most = max(correct.values())
+    if most < full - _MAX_LOST_SHARE * len(scores):
+        return None
+    return next(margin for margin in MARGINS if correct[margin] == most)
 
 
 def _result(scores: Scores, margin: float, length_power: float) -> tuple[int, ...]:
