@@ -41,7 +41,7 @@ def stop_run(
     def prepare() -> None:
         # A test suite in the background passes on an ignored interrupt.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.nice(5)  # on a busy machine, the run must not end before this process sees its progress
+        os.nice(15)  # on a busy machine, the run must not end before this process sees its progress
 
     process = subprocess.Popen(
         command(config, run, *overrides),
@@ -55,7 +55,7 @@ def stop_run(
         if examples_seen(run / "last.ckpt") > after:
             (os.killpg if group else os.kill)(process.pid, how)
             break
-        time.sleep(0.05)
+        time.sleep(0.02)
     process.wait(timeout=300)
     return process
 
