@@ -205,7 +205,7 @@ def describe_thresholds(thresholds: Thresholds) -> str:
         (
             "not readable below a mean token probability of "
             + ("–" if readable is None else f"{readable:.2f}"),
-            "adaptive search is off: it loses more than one in a hundred results"
+            "adaptive search is off: it loses more than one in a hundred images"
             if margin is None
             else f"certain where no other hypothesis is within a factor of {np.exp(margin):.2f}",
         )

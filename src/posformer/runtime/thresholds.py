@@ -93,17 +93,14 @@ def choose_margin(
     Returns:
         The margin; None if full search gets clearly more right, whatever the margin is.
     """
-    full = int(np.sum(full_correct))
     correct = {}
     for margin in MARGINS:
         results = [_result(one, margin, length_power) for one in scores]
         correct[margin] = int(is_correct(results).sum())
-        if correct[margin] >= full:
-            return margin
-    most = max(correct.values())
+    most, full = max(correct.values()), int(np.sum(full_correct))
     if most < full - _MAX_LOST_SHARE * len(scores):
         return None
-    return next(margin for margin in MARGINS if correct[margin] == most)
+    return next(margin for margin in MARGINS if correct[margin] >= min(most, full))
 
 
 def _result(scores: Scores, margin: float, length_power: float) -> tuple[int, ...]:
