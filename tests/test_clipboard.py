@@ -41,7 +41,7 @@ def copy_image(path: Path) -> None:
 
 def pasted() -> str:
     command = ["xclip", "-selection", "clipboard", "-o"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(command, capture_output=True, text=True).stdout  # "" if it is empty
 
 
 def is_pasted(text: str) -> bool:
