@@ -106,17 +106,17 @@ def test_damaged_archives_are_inputs_with_an_error(tree):
 def test_memory_does_not_grow_with_the_number_of_inputs(tree):
     listed = tree / "names.txt"
     with listed.open("w") as file:
-        file.writelines(f"/nowhere/{number:09d}.png\n" for number in range(100_000))
+        file.writelines(f"/nowhere/{number:09d}.png\n" for number in range(250_000))
     job = BatchJob((str(listed),), str(tree / "out"), part_size=1000)
 
     def peak(work: Callable[[], int]) -> int:
         tracemalloc.start()
         try:
-            assert work() == 100_000
+            assert work() == 250_000
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
 
-    # The interpreter's table of names may grow meanwhile, by some megabytes.
+    # The interpreter's table of names may grow meanwhile, by a dozen megabytes.
     stream = peak(lambda: sum(len(part.inputs) for part in job.parts()))
     assert stream < peak(lambda: len(list(iter_inputs([str(listed)])))) / 2
