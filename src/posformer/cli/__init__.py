@@ -19,6 +19,7 @@ from posformer.cli.evaluation_commands import calibrate, compare, evaluate
 from posformer.cli.explain_command import explain
 from posformer.cli.forest_command import forest
 from posformer.cli.model_commands import (
+    count_ngrams,
     export,
     import_checkpoint,
     info,
@@ -61,6 +62,7 @@ _READING: _Commands = (
 _MAKING: _Commands = (
     train,
     train_language_model,
+    count_ngrams,
     export,
     import_checkpoint,
     info,

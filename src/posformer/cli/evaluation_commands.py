@@ -1,6 +1,6 @@
 """`posformer evaluate`, `compare` and `calibrate`."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +8,8 @@ import typer
 from typer import Argument, Option
 
 from posformer.cli import shared_options as shared
+
+_NEURAL_WEIGHT = 0.2  # of a neural language model
 
 
 def evaluate(
@@ -40,11 +42,9 @@ def evaluate(
     scales: shared.ScalesOption = 1,
     greedy: shared.GreedyOption = False,
     language_model: Annotated[
-        Path | None, Option(metavar="DIR", help="Language model that reranks the n-best list.")
+        Path | None, Option(metavar="DIR", help="Neural language model that reranks the beam.")
     ] = None,
-    language_weight: Annotated[
-        float, Option(min=0, help="Weight of the language model; choose it on validation data.")
-    ] = 0.2,
+    language_weight: shared.LanguageWeightOption = None,
     constrained: shared.ConstrainedOption = True,
     adaptive: shared.AdaptiveOption = False,
     markdown: Annotated[bool, Option("--markdown", help="Print the tables in Markdown.")] = False,
@@ -81,12 +81,18 @@ def evaluate(
         found, used_ink = evaluation.read_predictions(str(earlier)), False
     else:
         options = DecodingOptions(
-            beam=beam, scales=scales, greedy=greedy, constrained=constrained, adaptive=adaptive
+            beam=beam,
+            scales=scales,
+            greedy=greedy,
+            constrained=constrained,
+            adaptive=adaptive,
+            language_weight=language_weight,
         )
         rescorer = None
         if language_model is not None:
-            rescorer = Rescorer.load(language_model, language_weight)
-            options = replace(options, top_k=beam, adaptive=False)
+            weight = _NEURAL_WEIGHT if language_weight is None else language_weight
+            rescorer = Rescorer.load(language_model, weight)
+            options = replace(options, top_k=beam, adaptive=False, language_weight=0.0)
         found = list(predict(runtime, examples, options, rescorer))
         used_ink = bool(runtime.info.get("used_ink"))
     report_options = None
@@ -193,10 +199,12 @@ def calibrate(
     threads: shared.ThreadsOption = None,
     allow_code: shared.AllowCodeOption = False,
 ) -> None:
-    """Calibrate a model: confidence, and the thresholds of adaptive search and of rejection."""
+    """Calibrate a model: confidence, thresholds, and the weight of its language model."""
     from posformer.evaluation import reliability
+    from posformer.evaluation.language_weight import choose_language_weight, describe_trial
     from posformer.evaluation.predict import open_set
     from posformer.runtime import load_runtime
+    from posformer.runtime.language_prior import LanguageWeight
     from posformer.search import DecodingOptions
 
     runtime = load_runtime(model, threads=threads, allow_code=allow_code)
@@ -205,12 +213,18 @@ def calibrate(
     names = [name.rpartition(":") for name in images or ()]
     photographs = [open_set(path, part, None, limit, how) for path, _, part in names]
     options = DecodingOptions(beam=beam, scales=scales)
+    language = None
     skipped = f" without expressions of {leave_out}" if leave_out else ""
     search = f", beam {beam}, scales {scales}"
     sources = {
         "ink": f"{data.name} {split}{skipped}{search}",
         "images": ", ".join(f"{Path(path).name} {part}" for path, _, part in names) + search,
     }
+    if runtime.language is not None:
+        chosen = choose_language_weight(runtime, [examples, *photographs], options)
+        language = LanguageWeight(chosen.weight, "; ".join(sources.values()))
+        runtime.info["language"] = asdict(language)
+        typer.echo(describe_trial(chosen) + "\n")
     trials, thresholds = reliability.calibrate(runtime, examples, photographs, options, sources)
     for kind, trial in trials.items():
         heading = f"{kind}: " if len(trials) > 1 else ""
@@ -218,5 +232,5 @@ def calibrate(
     typer.echo(reliability.describe_thresholds(thresholds))
     if curve is not None:
         reliability.draw_reliability(trials, curve)
-    folder = reliability.store_calibrations(model, trials, thresholds)
+    folder = reliability.store_calibrations(model, trials, thresholds, language)
     typer.echo(f"\n{folder.path}: calibrated")

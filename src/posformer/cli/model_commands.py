@@ -1,4 +1,4 @@
-"""`posformer train`, `train-language-model`, `export`, `import-checkpoint` and `info`."""
+"""Commands that make models: training, n-grams, export, import; and `info`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -40,13 +40,8 @@ def train_language_model(
     output: Annotated[
         Path, Option("--output", "-o", help="Folder of the language model to write.")
     ] = Path("runs/language_model"),
-    vocabulary: Annotated[
-        Path | None, Option(help="Vocabulary, one token per line (default: the bundled model's).")
-    ] = None,
-    held_out: Annotated[
-        list[str] | None,
-        Option(metavar="DATA[:SPLIT]", help="Dataset whose texts are left out; repeatable."),
-    ] = None,
+    vocabulary: shared.VocabularyOption = None,
+    held_out: shared.HeldOutOption = None,
     minutes: Annotated[float, Option(min=0.001, help="CPU minutes of training.")] = 20.0,
     width: Annotated[int, Option(min=4, help="Width of the layers.")] = 256,
     layers: Annotated[int, Option(min=1, help="Number of layers.")] = 3,
@@ -59,17 +54,61 @@ def train_language_model(
     from posformer.models import LanguageModelConfig
     from posformer.runtime.model_export import load_vocabulary
     from posformer.training import language_training
-    from posformer.training.data_mix import dataset_captions
 
     torch.set_num_threads(threads)
     config = LanguageModelConfig(width=width, layers=layers, feedforward=4 * width)
     settings = language_training.LanguageTraining(minutes=minutes, seed=seed)
     tokens = load_vocabulary(vocabulary)
-    unseen = []
-    for name in held_out or ():
-        path, _, split = (name, "", None) if Path(name).exists() else name.rpartition(":")
-        unseen += dataset_captions(path, split)
+    unseen = _held_out_texts(held_out)
     language_training.train_language_model(texts, tokens, output, config, settings, unseen)
+
+
+def count_ngrams(
+    texts: Annotated[
+        list[Path], Argument(metavar="TEXTS...", help="Formula corpora, gzipped or not.")
+    ],
+    output: Annotated[Path, Option("--output", "-o", help="File of the language model.")] = Path(
+        "runs/language.safetensors"
+    ),
+    vocabulary: shared.VocabularyOption = None,
+    held_out: shared.HeldOutOption = None,
+    min_counts: Annotated[
+        str,
+        Option(metavar="N,N,...", help="Minimum counts of n-grams of 1, 2, ... tokens."),
+    ] = "1,3,8,14,20",
+    max_tokens: Annotated[int, Option(min=1, help="Longer texts are dropped.")] = 110,
+) -> None:
+    """Count an n-gram language model on formula texts, for `export --language-model`."""
+    from posformer.runtime.model_export import load_vocabulary
+    from posformer.synthesis.texts import load_texts
+    from posformer.training import ngram_training
+
+    try:
+        counts = [max(1, int(count)) for count in min_counts.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"'{min_counts}' is not a list of numbers such as 1,3,8", param_hint="--min-counts"
+        ) from error
+    tokens = load_vocabulary(vocabulary)
+    corpus = load_texts(
+        texts, tokens.tokens, held_out=_held_out_texts(held_out), max_tokens=max_tokens
+    )
+    info = {"texts": [file.name for file in texts], "count": len(corpus), "min_counts": counts}
+    model = ngram_training.count_ngrams(corpus, counts, info)
+    model.save(output)
+    entries = sum(len(table.hashes) for table in model.ngrams)
+    typer.echo(f"{output}: {entries} n-grams of up to {model.order} tokens, {len(corpus)} texts")
+
+
+def _held_out_texts(names: list[str] | None) -> list[tuple[str, ...]]:
+    """Return the captions of datasets, each a path or a path and a split."""
+    from posformer.training.data_mix import dataset_captions
+
+    texts = []
+    for name in names or ():
+        path, _, split = (name, "", None) if Path(name).exists() else name.rpartition(":")
+        texts += dataset_captions(path, split)
+    return texts
 
 
 def export(
@@ -80,6 +119,10 @@ def export(
     half: shared.HalfOption = False,
     card: Annotated[
         Path | None, Option(help="Model card (Markdown) to include as README.md.")
+    ] = None,
+    language_model: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="N-gram language model to include; see `count-ngrams`."),
     ] = None,
     scale: Annotated[
         float | None,
@@ -103,7 +146,10 @@ def export(
 
     hub_model = HubModel.parse(push) if push is not None else None
     model = at_scale(load_model(source, allow_code), scale)
-    folder, difference = export_model(model, output, known_of(source), half=half, card=card)
+    known = known_of(source)
+    folder, difference = export_model(
+        model, output, known, half=half, card=card, language=language_model
+    )
     if difference is None:
         typer.echo(f"{folder.path}: written without ONNX files; runs with PyTorch only")
     else:
@@ -119,9 +165,7 @@ def import_checkpoint(
         Path, Argument(help="Checkpoint published by the authors of PosFormer or CoMER.")
     ],
     output: shared.OutputModelArgument,
-    vocabulary: Annotated[
-        Path | None, Option(help="Vocabulary, one token per line (default: the bundled model's).")
-    ] = None,
+    vocabulary: shared.VocabularyOption = None,
     half: shared.HalfOption = False,
 ) -> None:
     """Convert a checkpoint published by the authors of PosFormer or CoMER."""

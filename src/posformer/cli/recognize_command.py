@@ -37,6 +37,7 @@ def recognize(
     greedy: shared.GreedyOption = False,
     constrained: shared.ConstrainedOption = True,
     adaptive: shared.AdaptiveOption = True,
+    language_weight: shared.LanguageWeightOption = None,
     allow_code: shared.AllowCodeOption = False,
     timeout: Annotated[
         float, Option(min=0.1, help="Time limit for a file of unusual format or size, seconds.")
@@ -59,6 +60,7 @@ def recognize(
         greedy=greedy,
         top_k=top_k,
         constrained=constrained,
+        language_weight=language_weight,
     )
     recognizer = Recognizer.load(model, engine, threads, allow_code)
     failed = recognize_files(recognizer, paths, output, format, options, resume, timeout, memory)

@@ -43,4 +43,15 @@ LimitOption = Annotated[int | None, Option(min=1, help="Maximum number of expres
 HalfOption = Annotated[
     bool, Option("--half", help="Store weights in half precision: half the size.")
 ]
+VocabularyOption = Annotated[
+    Path | None, Option(help="Vocabulary, one token per line (default: the bundled model's).")
+]
+HeldOutOption = Annotated[
+    list[str] | None,
+    Option(metavar="DATA[:SPLIT]", help="Dataset whose texts are left out; repeatable."),
+]
+LanguageWeightOption = Annotated[
+    float | None,
+    Option(min=0, help="Weight of the model's language model (default: as calibrated)."),
+]
 OutputModelArgument = Annotated[Path, Argument(metavar="OUTPUT", help="Model folder to write.")]

@@ -1,7 +1,7 @@
 """Calibration of a model's confidence, and how reliable it is on validation data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from posformer.runtime.calibration import (
     save_calibration,
 )
 from posformer.runtime.decoding import decode_at_all_scales
+from posformer.runtime.language_prior import LanguageWeight, prior_of
 from posformer.runtime.thresholds import choose_margin, choose_readable
 from posformer.search import DecodingOptions, Hypothesis, Scores, adaptive_result
 
@@ -89,7 +90,8 @@ def read_best(
         scores = list(decode_each(examples, decode))
         margin = choose_margin(scores, is_correct, is_correct([one.tokens for one in best]))
         if margin is not None:
-            best = [adaptive_result(one, margin, options)[0] for one in scores]
+            prior = prior_of(runtime, options)
+            best = [adaptive_result(one, margin, options, prior)[0] for one in scores]
     graded = _grade(runtime, examples, best)
     return graded, Thresholds(readable_from(graded), margin, data)
 
@@ -150,12 +152,18 @@ def calibrate(
 
 
 def store_calibrations(
-    model: Path, trials: Mapping[str, CalibrationTrial], thresholds: Thresholds
+    model: Path,
+    trials: Mapping[str, CalibrationTrial],
+    thresholds: Thresholds,
+    language: LanguageWeight | None = None,
 ) -> ModelFolder:
-    """Store calibrations and thresholds in a model folder."""
+    """Store calibrations, thresholds and the weight of the language model in a model folder."""
     fitted = {kind: trial.calibration for kind, trial in trials.items()}
     ink = fitted.pop(DEFAULT_KIND)
-    return save_calibration(model, ink, fitted, thresholds=thresholds.to_dict())
+    entries = {"thresholds": thresholds.to_dict()}
+    if language is not None:
+        entries["language"] = asdict(language)
+    return save_calibration(model, ink, fitted, **entries)
 
 
 def readable_from(graded: Sequence[Graded]) -> float | None:

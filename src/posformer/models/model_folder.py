@@ -3,7 +3,8 @@
 `config.json` holds the format version, the config of the model, information about it (`info`) and
 the SHA-256 of the other files; `vocabulary.txt` the tokens; `model.safetensors` the weights;
 `encoder.onnx` and `decoder.onnx` the graphs for ONNX Runtime. In format 2, the graphs refer to the
-weights in `model.safetensors`; in format 1, they hold a copy of them.
+weights in `model.safetensors`; in format 1, they hold a copy of them. `language.safetensors`, which
+is optional, is an n-gram language model.
 """
 
 import hashlib
@@ -24,10 +25,12 @@ from posformer.text_output import json_text
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 VOCABULARY = "vocabulary.txt"
 WEIGHTS = "model.safetensors"
+LANGUAGE = "language.safetensors"
 CARD = "README.md"  # the model card
 FORMAT = 2  # raised when an older program could misread a newer folder
 CONFIG = "config.json"
-FILES = {CONFIG, VOCABULARY, WEIGHTS, ENCODER, DECODER, CARD}  # all that a folder may contain
+# All that a folder may contain
+FILES = {CONFIG, VOCABULARY, WEIGHTS, ENCODER, DECODER, LANGUAGE, CARD}
 
 
 @dataclass(frozen=True)

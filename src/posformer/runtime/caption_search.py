@@ -16,8 +16,10 @@ from posformer.search import (
     DecodingOptions,
     Hypothesis,
     LineTokens,
+    Prior,
     StepModel,
     line_search,
+    no_prior,
     search,
 )
 from posformer.search.parallel import JointStepModel
@@ -31,6 +33,7 @@ def search_captions(
     vocabulary: Vocabulary,
     options: DecodingOptions,
     limits: Sequence[int],
+    prior: Prior = no_prior,
 ) -> list[list[Hypothesis]]:
     """Find the best captions of every expression; malformed ones rank last, if there are any.
 
@@ -40,6 +43,7 @@ def search_captions(
         vocabulary: Vocabulary of the captions.
         options: How to search. `max_length` limits the tokens of captions.
         limits: Further limit of the tokens for each image in the model; see `search`.
+        prior: Of the captions; only decoders of tokens have one.
     """
     decoder = config.decoder
     shorter = replace(options, max_length=min(options.max_length, max(limits, default=1)))
@@ -51,15 +55,19 @@ def search_captions(
 
     scores_trees = isinstance(model, TreeScoring) and model.scores_trees
     if not scores_trees or options.greedy or not options.tree_weight:
-        return _search_tokens(model, vocabulary, options, limits)
+        return _search_tokens(model, vocabulary, options, limits, prior)
     every = replace(options, top_k=max(options.top_k, options.beam))
-    found = _search_tokens(model, vocabulary, every, limits)
+    found = _search_tokens(model, vocabulary, every, limits, prior)
     assert isinstance(model, TreeScoring)
     return _rescored(found, model, options, lambda ids: _is_well_formed(ids, vocabulary))
 
 
 def _search_tokens(
-    model: StepModel[Any], vocabulary: Vocabulary, options: DecodingOptions, limits: Sequence[int]
+    model: StepModel[Any],
+    vocabulary: Vocabulary,
+    options: DecodingOptions,
+    limits: Sequence[int],
+    prior: Prior,
 ) -> list[list[Hypothesis]]:
     """Search with a decoder of tokens."""
     return search(
@@ -71,6 +79,7 @@ def _search_tokens(
         is_well_formed=lambda ids: _is_well_formed(ids, vocabulary),
         constraint=grammar_constraint(vocabulary) if options.constrained else None,
         limits=limits,
+        prior=prior,
     )
 
 

@@ -11,12 +11,14 @@ from posformer.models.model_config import STRIDE, ImageConfig, LineDecoderConfig
 from posformer.runtime.caption_search import search_captions
 from posformer.runtime.engine import Runtime
 from posformer.runtime.grammar_constraint import grammar_constraint
+from posformer.runtime.language_prior import prior_of
 from posformer.runtime.thresholds import MARGINS, Thresholds
 from posformer.search import (
     Constraint,
     DecodingOptions,
     Doubt,
     Hypothesis,
+    Prior,
     Scores,
     best_of,
     first_pass,
@@ -44,10 +46,11 @@ def decode_images(
     """
     options = options.resolve(runtime.config.decoder.directions)
     vocabulary, constraint = runtime.vocabulary, _constraint(runtime, options)
+    prior = prior_of(runtime, options)
     margin = Thresholds.from_info(runtime.info).margin
     if options.adaptive and constraint and margin is not None:
-        scores = _adaptively(runtime, images, options, margin)
-        return [best_of(scores[index], options) for index in range(len(images))]
+        scores = _adaptively(runtime, images, options, margin, prior)
+        return [best_of(scores[index], options, prior) for index in range(len(images))]
     scaled = [_at_scales(image, runtime.config.image, options.scales) for image in images]
     options = replace(options, constrained=constraint is not None)
     found: list[list[Hypothesis]] = [[] for _ in images]
@@ -55,7 +58,7 @@ def decode_images(
         batch = [image for index in indices for image in scaled[index]]
         limits = [length_limit(scaled[index][0]) for index in indices for _ in scaled[index]]
         model = runtime.encode(batch)
-        hypotheses = search_captions(model, runtime.config, vocabulary, options, limits)
+        hypotheses = search_captions(model, runtime.config, vocabulary, options, limits, prior)
         for index, best in zip(indices, hypotheses, strict=True):
             found[index] = best
     return found
@@ -69,7 +72,8 @@ def decode_at_all_scales(
     For the choice of its margin; arguments as for `decode_images`.
     """
     options = options.resolve(runtime.config.decoder.directions)
-    found = _adaptively(runtime, images, options, max(MARGINS), every=True)
+    prior = prior_of(runtime, options)
+    found = _adaptively(runtime, images, options, max(MARGINS), prior, every=True)
     return [found[index] for index in range(len(images))]
 
 
@@ -78,6 +82,7 @@ def _adaptively(
     images: Sequence[NDArray[np.uint8]],
     options: DecodingOptions,
     margin: float,
+    prior: Prior,
     every: bool = False,
 ) -> dict[int, Scores]:
     """Search all images at one scale, and score what is doubtful at all scales.
@@ -88,7 +93,7 @@ def _adaptively(
     found: dict[int, Scores] = {}
     sos, eos = runtime.vocabulary.sos, runtime.vocabulary.eos
     config = runtime.config.image
-    for indices, passes in _first_passes(runtime, images, options, margin):
+    for indices, passes in _first_passes(runtime, images, options, margin, prior):
         doubts = []
         for index, one in zip(indices, passes, strict=True):
             certain = one.first.is_certain(margin)
@@ -101,7 +106,7 @@ def _adaptively(
             scaled = [_at_scales(images[index], config, options.scales)[1:] for index, _ in doubts]
             others = [runtime.encode(list(one)) for one in zip(*scaled, strict=True)]
             scores = second_pass(
-                [one for _, one in doubts], others, options, margin, sos, eos, every
+                [one for _, one in doubts], others, options, margin, sos, eos, every, prior
             )
             found |= zip((index for index, _ in doubts), scores, strict=True)
     return found
@@ -112,6 +117,7 @@ def _first_passes(
     images: Sequence[NDArray[np.uint8]],
     options: DecodingOptions,
     margin: float,
+    prior: Prior,
 ) -> Iterator[tuple[list[int], list[Doubt]]]:
     """Yield batches: indices of the images, and their first passes as if all were doubtful."""
     sos, eos = runtime.vocabulary.sos, runtime.vocabulary.eos
@@ -120,9 +126,16 @@ def _first_passes(
         batch = [sized[index] for index in indices]
         limits = [length_limit(image) for image in batch]
         model = runtime.encode(batch)
-        constraint = _constraint(runtime, options)
         first = first_pass(
-            model, options, margin, sos, eos, len(batch), constraint=constraint, limits=limits
+            model,
+            options,
+            margin,
+            sos,
+            eos,
+            len(batch),
+            constraint=_constraint(runtime, options),
+            limits=limits,
+            prior=prior,
         )
         yield indices, [Doubt(one, model, place) for place, one in enumerate(first)]
 

@@ -13,7 +13,7 @@ from posformer.models.model_config import ModelConfig
 from posformer.models.model_folder import DECODER, ENCODER, open_folder
 from posformer.models.remote_model import fetch_model
 from posformer.runtime.attention_map import AttentionMap
-from posformer.search import StepModel
+from posformer.search import NgramModel, StepModel
 from posformer.urls import is_url
 
 DEFAULT_MODEL = Path(__file__).parents[1] / "weights" / "default"
@@ -27,6 +27,7 @@ class Runtime(Protocol):
     config: ModelConfig
     vocabulary: Vocabulary
     info: dict[str, Any]  # information about the model from its folder
+    language: NgramModel | None  # for this vocabulary
 
     def encode(self, images: Sequence[np.ndarray]) -> StepModel[Any]:
         """Encode images at the working size of the model.

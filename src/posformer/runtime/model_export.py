@@ -15,6 +15,7 @@ from posformer.models.base import RecognitionModel
 from posformer.models.checkpoint import read_checkpoint, save_weights
 from posformer.models.model_folder import (
     CARD,
+    LANGUAGE,
     WEIGHTS,
     ModelFolder,
     check_replaceable,
@@ -39,6 +40,7 @@ def export_model(
     *,
     half: bool = False,
     card: Path | None = None,
+    language: Path | None = None,
 ) -> tuple[ModelFolder, float]:
     """Write a complete model folder: weights, ONNX files, config, vocabulary.
 
@@ -49,6 +51,7 @@ def export_model(
         half: store weights in half precision, for half the size. They are rounded before the
             export, so that both engines run the same model.
         card: model card in Markdown, stored as README.md.
+        language: n-gram language model to include.
 
     Returns:
         The folder, and the largest difference of log-probabilities between ONNX Runtime and
@@ -68,6 +71,8 @@ def export_model(
         files = {WEIGHTS: weights, **export_onnx(model, Path(scratch), weights)}
         if card is not None:
             files[CARD] = card
+        if language is not None:
+            files[LANGUAGE] = language
         trial = write_folder(Path(scratch) / "trial", config, vocabulary, files, info)
         difference = largest_difference(PyTorchRuntime(model), OnnxRuntime(trial))
         if not difference <= TOLERANCE:

@@ -19,6 +19,7 @@ from posformer.models.model_config import STRIDE
 from posformer.models.model_folder import DECODER, ENCODER, WEIGHTS, ModelFolder, open_folder
 from posformer.models.padding import pad_images
 from posformer.runtime.attention_map import AttentionMap
+from posformer.runtime.language_prior import load_language
 from posformer.runtime.onnx_graph import Arrays, Graph, Values, open_graphs
 from posformer.runtime.ort import ort
 
@@ -139,6 +140,7 @@ class OnnxRuntime:
 
     def __init__(self, folder: ModelFolder, threads: int | None = None) -> None:
         self.config, self.vocabulary, self.info = folder.config, folder.vocabulary, folder.info
+        self.language = load_language(folder)
         # Graphs of format 2 refer to this file; the sessions may use the buffer without a copy.
         self._weights = folder.file(WEIGHTS).read_bytes() if folder.has(WEIGHTS) else b""
         with ThreadPoolExecutor() as pool:  # two cores load them in half the time

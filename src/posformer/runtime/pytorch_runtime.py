@@ -15,6 +15,8 @@ from posformer.models.model_folder import open_folder
 from posformer.models.padding import pad_images
 from posformer.models.pytree import Pytree, map_tensors, tensors
 from posformer.runtime.attention_map import AttentionMap
+from posformer.runtime.language_prior import load_language
+from posformer.search import NgramModel
 
 
 class State(NamedTuple):
@@ -92,8 +94,13 @@ class PyTorchStepModel:
 class PyTorchRuntime:
     """A model run by PyTorch; see `Runtime`."""
 
-    def __init__(self, model: RecognitionModel, info: dict[str, Any] | None = None) -> None:
-        self.model, self.info = model.for_inference(), info or {}
+    def __init__(
+        self,
+        model: RecognitionModel,
+        info: dict[str, Any] | None = None,
+        language: NgramModel | None = None,
+    ) -> None:
+        self.model, self.info, self.language = model.for_inference(), info or {}, language
         self.config, self.vocabulary = model.config, model.vocabulary
 
     @classmethod
@@ -103,7 +110,11 @@ class PyTorchRuntime:
         """Load a model folder or a training checkpoint; see `load_model`."""
         if threads is not None:
             torch.set_num_threads(threads)
-        return cls(load_model(path, allow_code), open_folder(path).info if path.is_dir() else None)
+        model = load_model(path, allow_code)
+        if not path.is_dir():
+            return cls(model)
+        folder = open_folder(path)
+        return cls(model, folder.info, load_language(folder))
 
     @torch.inference_mode()
     def encode(self, images: Sequence[np.ndarray]) -> PyTorchStepModel:

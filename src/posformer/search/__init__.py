@@ -14,6 +14,7 @@ from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
 from posformer.search.greedy import greedy_search
 from posformer.search.line_search import LineTokens, line_search
+from posformer.search.ngram_model import NgramModel, Prior, no_prior
 from posformer.search.step_model import StepModel
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "FirstPass",
     "Hypothesis",
     "LineTokens",
+    "NgramModel",
+    "Prior",
     "Scores",
     "StepModel",
     "adaptive_result",
@@ -31,6 +34,7 @@ __all__ = [
     "greedy_search",
     "line_search",
     "near",
+    "no_prior",
     "search",
     "second_pass",
 ]

@@ -16,6 +16,7 @@ from posformer.search.beam import beam_search
 from posformer.search.bidirectional import Scores, both_directions, merge, rank, rescore
 from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
+from posformer.search.ngram_model import Prior, no_prior
 from posformer.search.step_model import State, StepModel
 
 Tokens = tuple[int, ...]
@@ -60,6 +61,7 @@ def first_pass(
     pad: int = 0,
     constraint: Constraint | None = None,
     limits: Sequence[int] | None = None,
+    prior: Prior = no_prior,
 ) -> list[FirstPass]:
     """Search every image at one scale.
 
@@ -73,16 +75,17 @@ def first_pass(
         pad: Padding token, which is never chosen.
         constraint: The language of the hypotheses; any tokens if None.
         limits: Maximum number of tokens of each image; `max_length` for all if None.
+        prior: Of the sequences.
     """
     directions = both_directions(sos, eos)
     searched = directions[0], replace(directions[1], greedy=True)
     found = beam_search(model, options, searched, batch, pad, constraint, limits)
-    expressions = [merge([one]) for one in found]
+    expressions = [merge([one], prior) for one in found]
 
     def place(expression: int, scale: int) -> tuple[StepModel[State], int]:
         return model, expression
 
-    scored = rescore(expressions, place, directions, _any, options, margin)
+    scored = rescore(expressions, place, directions, _any, options, margin, prior)
     return [FirstPass(scores, options.length_power) for scores in scored]
 
 
@@ -103,6 +106,7 @@ def second_pass(
     sos: int,
     eos: int,
     every: bool = False,
+    prior: Prior = no_prior,
 ) -> list[Scores]:
     """Score the hypotheses of doubtful images at all scales.
 
@@ -114,6 +118,7 @@ def second_pass(
         sos: Start token.
         eos: End token.
         every: Score all of these, not only those that may be the best.
+        prior: Of the sequences.
 
     Returns:
         For every image the hypotheses that may be the best, float64 (scales, 2 directions) each.
@@ -130,18 +135,21 @@ def second_pass(
         return others[scale - 1], expression
 
     more = np.inf if every else 0.0
-    return rescore(expressions, place, both_directions(sos, eos), _any, options, more)
+    return rescore(expressions, place, both_directions(sos, eos), _any, options, more, prior)
 
 
-def best_of(scores: Scores, options: DecodingOptions) -> list[Hypothesis]:
+def best_of(scores: Scores, options: DecodingOptions, prior: Prior = no_prior) -> list[Hypothesis]:
     """Return the best of some hypotheses by their mean over all scales; none if there are none."""
-    return rank(scores, _any, options)
+    return rank(scores, _any, options, prior)
 
 
-def adaptive_result(scores: Scores, margin: float, options: DecodingOptions) -> list[Hypothesis]:
+def adaptive_result(
+    scores: Scores, margin: float, options: DecodingOptions, prior: Prior = no_prior
+) -> list[Hypothesis]:
     """Return what adaptive search finds with a margin, if the scores at all scales are known."""
     left = near(scores, margin, options.length_power)
-    return best_of({one: scores[one][: None if len(left) > 1 else 1] for one in left}, options)
+    tables = {one: scores[one][: None if len(left) > 1 else 1] for one in left}
+    return best_of(tables, options, prior)
 
 
 def _any(tokens: Tokens) -> bool:

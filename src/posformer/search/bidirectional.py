@@ -12,12 +12,13 @@ from posformer.search.beam import Direction, FinishedHypothesis, beam_search
 from posformer.search.constraint import Constraint
 from posformer.search.decoding_options import DecodingOptions, Hypothesis
 from posformer.search.greedy import greedy_search
+from posformer.search.ngram_model import Prior, no_prior
 from posformer.search.step_model import State, StepModel
 
 _Tokens = tuple[int, ...]
 Check = Callable[[_Tokens], bool]
 Scores = dict[_Tokens, NDArray[np.float64]]
-"""For each sequence its scores, float64 (scales, 2 directions), NaN where unknown."""
+"""For each sequence its scores, prior included, float64 (scales, 2 directions), NaN if unknown."""
 # A score to compute: model, image, tokens, number of the direction, array of both directions.
 _Entry = tuple[StepModel[Any], int, _Tokens, int, NDArray[np.float64]]
 
@@ -32,6 +33,7 @@ def search(
     is_well_formed: Check | None = None,
     constraint: Constraint | None = None,
     limits: Sequence[int] | None = None,
+    prior: Prior = no_prior,
 ) -> list[list[Hypothesis]]:
     """Find the best token sequences of every expression.
 
@@ -50,6 +52,7 @@ def search(
             Greedy search has one hypothesis and ignores it.
         constraint: The language of the hypotheses; any tokens if None.
         limits: Maximum number of tokens of each image; `max_length` for all if None.
+        prior: Of the sequences, for the choice among finished ones; greedy search ignores it.
 
     Returns:
         For every expression, up to `top_k` distinct hypotheses, best first.
@@ -65,15 +68,16 @@ def search(
     searched = directions if options.directions == "both" else directions[:1]
     finished = beam_search(model, options, searched, batch, pad, constraint, limits)
     scales = options.scales
-    expressions = [merge(finished[first : first + scales]) for first in range(0, batch, scales)]
+    groups = [finished[first : first + scales] for first in range(0, batch, scales)]
+    expressions = [merge(group, prior) for group in groups]
     is_valid: Check = cache(is_well_formed or (lambda tokens: True))
     if options.rescore:
 
         def place(expression: int, scale: int) -> tuple[StepModel[State], int]:
             return model, expression * scales + scale
 
-        expressions = rescore(expressions, place, directions, is_valid, options)
-    return [rank(scores, is_valid, options) for scores in expressions]
+        expressions = rescore(expressions, place, directions, is_valid, options, prior=prior)
+    return [rank(scores, is_valid, options, prior) for scores in expressions]
 
 
 def both_directions(sos: int, eos: int) -> tuple[Direction, Direction]:
@@ -81,14 +85,16 @@ def both_directions(sos: int, eos: int) -> tuple[Direction, Direction]:
     return Direction(sos, eos, reverse=False), Direction(eos, sos, reverse=True)
 
 
-def merge(finished: Sequence[Sequence[Sequence[FinishedHypothesis]]]) -> Scores:
-    """Merge the hypotheses of all scales and directions of one expression."""
+def merge(
+    finished: Sequence[Sequence[Sequence[FinishedHypothesis]]], prior: Prior = no_prior
+) -> Scores:
+    """Merge the hypotheses of all scales and directions of one expression; add their prior."""
     scores: Scores = {}
     for scale, directions in enumerate(finished):
         for direction, hypotheses in enumerate(directions):
             for hypothesis in hypotheses:
                 table = scores.setdefault(hypothesis.tokens, np.full((len(finished), 2), np.nan))
-                table[scale, direction] = hypothesis.score
+                table[scale, direction] = hypothesis.score + prior(hypothesis.tokens)
     return scores
 
 
@@ -99,6 +105,7 @@ def rescore(
     is_valid: Check,
     options: DecodingOptions,
     margin: float = 0.0,
+    prior: Prior = no_prior,
 ) -> list[Scores]:
     """Fill in unknown scores until it is certain which sequences are the best.
 
@@ -115,6 +122,7 @@ def rescore(
         options: Resolved options.
         margin: Log-probability by which a sequence may be behind the best ones and still counts
             as one of them.
+        prior: Added to each score.
 
     Returns:
         For each expression the sequences that may be among the best; their scores are all known.
@@ -134,7 +142,7 @@ def rescore(
             ]
         for model in {id(one): one for one, *_ in missing}.values():
             entries = [entry for entry in missing if entry[0] is model]
-            _score(model, entries, directions, options.length_power)
+            _score(model, entries, directions, options.length_power, prior)
 
 
 def _open(
@@ -173,6 +181,7 @@ def _score(
     missing: Sequence[_Entry],
     directions: tuple[Direction, Direction],
     length_power: float,
+    prior: Prior,
 ) -> None:
     """Compute scores, with one decoder call per image.
 
@@ -184,6 +193,7 @@ def _score(
         missing: What to compute.
         directions: Both directions.
         length_power: See `DecodingOptions.length_power`.
+        prior: Added to each score.
     """
     by_image: dict[int, list[_Entry]] = {}
     for entry in missing:
@@ -191,8 +201,8 @@ def _score(
     for image, entries in by_image.items():
         sequences = [(tokens, directions[number]) for _, _, tokens, number, _ in entries]
         scores = _score_sequences(model, image, sequences, length_power)
-        for score, (*_, number, row) in zip(scores, entries, strict=True):
-            row[number] = score
+        for score, (_, _, tokens, number, row) in zip(scores, entries, strict=True):
+            row[number] = score + prior(tokens)
 
 
 def _score_sequences(
@@ -228,12 +238,14 @@ def _score_sequences(
     return np.asarray(totals / counted.sum(axis=-1) ** length_power, np.float64)
 
 
-def rank(scores: Scores, is_valid: Check, options: DecodingOptions) -> list[Hypothesis]:
+def rank(
+    scores: Scores, is_valid: Check, options: DecodingOptions, prior: Prior = no_prior
+) -> list[Hypothesis]:
     """Return the best sequences of one expression, valid ones first; ties go by token ids."""
     ranked = []
     for tokens, table in scores.items():
-        forward, backward = table.mean(axis=0)
-        score = forward + backward if options.rescore else np.nanmax(table)
+        score = table.mean(axis=0).sum() if options.rescore else np.nanmax(table)
+        forward, backward = table.mean(axis=0) - prior(tokens)
         known = (None if math.isnan(mean) else float(mean) for mean in (forward, backward))
         ranked.append(Hypothesis(tokens, float(score), *known))
     ranked.sort(key=lambda one: (not is_valid(one.tokens), -one.score, one.tokens))

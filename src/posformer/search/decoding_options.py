@@ -45,6 +45,9 @@ class DecodingOptions:
     # "likely" ends a search when no open beam scores better than the worst finished hypothesis;
     # "certain" only when none could, even with certain tokens up to max_length.
     stopping: Literal["likely", "certain"] = "likely"
+    # Weight of the model's language model against the mean log-probabilities of both directions;
+    # None: the one that `posformer calibrate` chose. Not used when greedy.
+    language_weight: float | None = None
     # Weight of the tree score of finished hypotheses, for models that have one (TAMER); not used
     # when greedy.
     tree_weight: float = 1.0
@@ -65,6 +68,8 @@ class DecodingOptions:
             raise ConfigError(f"greedy decoding has one result: top_k must be 1, not {self.top_k}")
         if not self.length_power >= 0:
             raise ConfigError(f"length_power must be at least 0, not {self.length_power}")
+        if self.language_weight is not None and not self.language_weight >= 0:
+            raise ConfigError(f"language_weight must be at least 0, not {self.language_weight}")
         if self.directions not in ("both", "forward"):
             raise ConfigError(f"directions must be 'both' or 'forward', not {self.directions!r}")
         if self.stopping not in ("likely", "certain"):
@@ -117,6 +122,6 @@ class Hypothesis:
     """A token sequence found by the search."""
 
     tokens: tuple[int, ...]  # in reading order, without start and end
-    score: float  # hypotheses are ranked by this; higher is better
+    score: float  # hypotheses are ranked by this, the prior included; higher is better
     forward: float | None  # left-to-right score, mean over the scales; None if not computed
     backward: float | None  # right-to-left score, likewise
