@@ -31,6 +31,7 @@ from posformer.latex.output_formats import FORMATS
 from posformer.latex.symbols import SYMBOLS
 from posformer.latex.syntax import is_valid
 from posformer.runtime.decoding import decode_images
+from posformer.runtime.engine import Runtime
 from posformer.synthesis.synthesizer import Synthesizer
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -48,6 +49,9 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"stopping": "certain", "length_power": 0.5, "top_k": 2, "scales": 1},
     {"scales": 3},
     {"scales": 1, "beam": 5},
+    {"language_weight": 0.0},
+    {"language_weight": 0.5, "adaptive": False},
+    {"language_weight": 2.0, "top_k": 3, "length_power": 0.5},
 )
 
 
@@ -63,6 +67,7 @@ class Writer:
             "photographs": [],
             "grammar": [],
             "formats": [],
+            "language": [],
         }
 
     def image(self, pixels: np.ndarray) -> dict[str, int]:
@@ -236,6 +241,27 @@ def random_expression(
     return tuple(found)
 
 
+def language_vectors(runtime: Runtime, count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield formulas, some with random tokens, and their probabilities by the language model."""
+    language, vocabulary = runtime.language, runtime.vocabulary
+    if language is None:
+        return
+    rng = np.random.default_rng(seed)
+    for number, ink in enumerate(own_inks(count, seed)):
+        tokens = [vocabulary.index(token) for token in ink.tokens if token in vocabulary]
+        if number % 3 == 0:
+            places = rng.integers(len(tokens) + 1, size=3)
+            tokens = np.insert(tokens, places, rng.integers(len(vocabulary), size=3)).tolist()
+        weight, power = rng.uniform(0.1, 2.0), (1.0, 0.5, 0.0)[number % 3]
+        yield {
+            "tokens": tokens,
+            "mean": language.mean_log_probability(tokens),
+            "weight": weight,
+            "lengthPower": power,
+            "prior": language.prior(weight, power)(tuple(tokens)),
+        }
+
+
 def main() -> None:
     """Write the vectors."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -253,6 +279,7 @@ def main() -> None:
     if given.strokes:
         writer.vectors["grammar"] = [*grammar_vectors(recognizer, 100, given.seed)]
         writer.vectors["formats"] = [*format_vectors(300, given.seed)]
+        writer.vectors["language"] = [*language_vectors(recognizer.runtime, 100, given.seed)]
     inks = [*stroke_sets(given.strokes, given.seed, given.examples)] if given.strokes else []
     if given.ink:
         for path in sorted(given.ink.rglob("*.inkml")):

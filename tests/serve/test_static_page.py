@@ -22,6 +22,7 @@ from posformer.cli import app as command_line
 from posformer.errors import PosformerError
 from posformer.ink.ink_formats import read_ink
 from posformer.latex import convert
+from posformer.models.model_folder import CARD, LANGUAGE, open_folder, write_folder
 from posformer.runtime.engine import DEFAULT_MODEL
 from posformer.serve import Settings, create_app, site
 from posformer.serve.site import build_site
@@ -71,6 +72,26 @@ def test_folder_has_all_files_and_is_small(folder):
         path.read_bytes() for path in DEFAULT_MODEL.iterdir()
     }
     assert "{version}" not in worker
+
+
+@built
+@pytest.mark.parametrize("has_language", [True, False])
+def test_language_model_is_optional(tmp_path, has_language):
+    bundled = open_folder(DEFAULT_MODEL)
+    files = {name: DEFAULT_MODEL / name for name in bundled.checksums.keys() - {CARD, LANGUAGE}}
+    if has_language:
+        files[LANGUAGE] = tmp_path / LANGUAGE
+        files[LANGUAGE].write_bytes(b"n-grams")
+    model = tmp_path / "model"
+    write_folder(model, bundled.config, bundled.vocabulary, files, bundled.info)
+    build_site(tmp_path / "page", model)
+    written = {path.name: path.read_bytes() for path in (tmp_path / "page" / "model").iterdir()}
+    assert written == {path.name: path.read_bytes() for path in model.iterdir()}
+    assert (f"model/{LANGUAGE}" in site.server_site(model)) == has_language
+    if has_language:
+        (model / LANGUAGE).unlink()
+        with pytest.raises(PosformerError, match=LANGUAGE):
+            build_site(tmp_path / "page", model)
 
 
 @built

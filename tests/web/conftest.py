@@ -6,7 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from javascript import WEB, script_path
+from javascript import MODEL, WEB, script_path
+
+from posformer.models.model_folder import LANGUAGE, open_folder, write_folder
+from posformer.synthesis.texts import OWN_FORMULAS, load_texts
+from posformer.training.ngram_training import count_ngrams
 
 WriteVectors = Callable[..., Path]
 
@@ -31,6 +35,19 @@ def write_vectors(tmp_path_factory: pytest.TempPathFactory) -> WriteVectors:
         return folder
 
     return write
+
+
+@pytest.fixture(scope="session")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled model with a small language model."""
+    path = tmp_path_factory.mktemp("language")
+    bundled = open_folder(MODEL)
+    model = count_ngrams(load_texts([OWN_FORMULAS], bundled.vocabulary.tokens), (1, 1, 1))
+    model.save(path / LANGUAGE)
+    files = {name: MODEL / name for name in bundled.checksums} | {LANGUAGE: path / LANGUAGE}
+    info = {**bundled.info, "language": {"weight": 0.3, "data": ""}}
+    folder = path / "model"
+    return write_folder(folder, bundled.config, bundled.vocabulary, files, info).path
 
 
 @pytest.fixture(scope="session")

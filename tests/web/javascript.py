@@ -34,13 +34,13 @@ def script_path(name: str) -> Path:
     return script
 
 
-def run_node_tests(vectors: Path) -> None:
-    """Run all tests of the package; none may fail or be skipped."""
+def run_node_tests(vectors: Path, model: Path = MODEL) -> None:
+    """Run all tests of the package with a model; none may fail or be skipped."""
     names = sorted(path.name for path in (WEB / "test").glob("*.test.js"))
     done = subprocess.run(
         [str(NODE), "--test", "--test-reporter=tap", *(f"test/{name}" for name in names)],
         cwd=WEB,
-        env=os.environ | {"POSFORMER_MODEL": str(MODEL), "POSFORMER_VECTORS": str(vectors)},
+        env=os.environ | {"POSFORMER_MODEL": str(model), "POSFORMER_VECTORS": str(vectors)},
         capture_output=True,
         text=True,
         check=False,

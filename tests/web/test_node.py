@@ -35,6 +35,16 @@ def test_results_equal_those_of_python(vectors):
 
 
 @needs_node
+@pytest.mark.usefixtures("packages")
+def test_results_with_a_language_model_equal_those_of_python(write_vectors, language_model):
+    some = write_vectors(
+        "--model", language_model, "--strokes", 13, "--photographs", 2, "--no-examples"
+    )
+    assert json.loads((some / "vectors.json").read_text("utf-8"))["language"]
+    run_node_tests(some, language_model)
+
+
+@needs_node
 @pytest.mark.slow
 @pytest.mark.usefixtures("packages")
 def test_results_of_many_vectors_equal_those_of_python(write_vectors):

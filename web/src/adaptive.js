@@ -18,7 +18,7 @@ const anyTokens = () => true;
  * @param encode a function that returns the decoder at a scale, from 0
  * @param options resolved options
  * @param vocabulary special tokens
- * @param rules see `beamSearch`
+ * @param rules see `beamSearch`, and `prior`: see `NgramModel`
  * @param {number} margin log-probability by which the best hypothesis must be ahead
  * @returns the best hypothesis `{ tokens, score, forward, backward }` in a list; none without any
  */
@@ -27,28 +27,29 @@ export async function adaptiveSearch(encode, options, vocabulary, rules, margin)
   const model = await encode(0);
   const first = await firstPass(model, options, directions, rules, margin);
   const left = near(first, margin, options.lengthPower);
-  if (left.length < 2 || options.scales === 1) return rank(left, anyTokens, options);
+  const { prior } = rules;
+  if (left.length < 2 || options.scales === 1) return rank(left, anyTokens, options, prior);
   const models = [model];
   for (let scale = 1; scale < options.scales; scale++) models.push(await encode(scale));
-  const scores = await secondPass(left, models, options, directions);
-  return rank(scores, anyTokens, options);
+  const scores = await secondPass(left, models, options, directions, prior);
+  return rank(scores, anyTokens, options, prior);
 }
 
 /** Search at one scale; return the sequences that may be within the margin, with all scores. */
 async function firstPass(model, options, directions, rules, margin) {
   const searched = [directions[0], { ...directions[1], greedy: true }];
-  const found = merge([await beamSearch(model, options, searched, rules)]);
-  return rescore(found, [model], directions, anyTokens, options, margin);
+  const found = merge([await beamSearch(model, options, searched, rules)], rules.prior);
+  return rescore(found, [model], directions, anyTokens, options, rules.prior, margin);
 }
 
 /** Score sequences of the first pass at all scales; return those that may be the best. */
-function secondPass(left, models, options, directions) {
+function secondPass(left, models, options, directions, prior) {
   const expanded = left.map(({ tokens, table }) => {
     const scores = new Float64Array(2 * models.length).fill(NaN);
     scores.set(table);
     return { tokens, table: scores };
   });
-  return rescore(expanded, models, directions, anyTokens, options);
+  return rescore(expanded, models, directions, anyTokens, options, prior);
 }
 
 /**

@@ -11,7 +11,8 @@ import { beamSearch, bothDirections } from "./beam.js";
  * @param models the decoder at each scale
  * @param options resolved options
  * @param vocabulary special tokens
- * @param rules see `beamSearch`, and `isWellFormed`: invalid sequences rank after all valid ones
+ * @param rules see `beamSearch`; `isWellFormed`: invalid sequences rank after all valid ones;
+ *   `prior`: see `NgramModel`, for the choice among finished sequences; greedy search ignores it
  * @returns up to `topK` distinct hypotheses `{ tokens, score, forward, backward }`, best first
  */
 export async function search(models, options, vocabulary, rules) {
@@ -20,10 +21,11 @@ export async function search(models, options, vocabulary, rules) {
   const found = [];
   for (const model of models) found.push(await beamSearch(model, options, searched, rules));
   if (options.greedy) return found[0][0].map(greedyHypothesis);
-  let scores = merge(found);
+  const { prior } = rules;
+  let scores = merge(found, prior);
   const isValid = remembered(rules.isWellFormed);
-  if (options.rescore) scores = await rescore(scores, models, directions, isValid, options);
-  return rank(scores, isValid, options);
+  if (options.rescore) scores = await rescore(scores, models, directions, isValid, options, prior);
+  return rank(scores, isValid, options, prior);
 }
 
 function greedyHypothesis({ tokens, score }) {
@@ -40,13 +42,14 @@ function remembered(isWellFormed) {
 }
 
 /**
- * Merge the hypotheses of all scales and directions.
+ * Merge the hypotheses of all scales and directions; add their prior.
  *
  * @param found by scale and direction
+ * @param prior see `NgramModel`
  * @returns for each sequence `{ tokens, table }`: its scores by scale, forward and backward, NaN
  *   where unknown
  */
-export function merge(found) {
+export function merge(found, prior) {
   const scores = new Map();
   found.forEach((directions, scale) =>
     directions.forEach((hypotheses, direction) => {
@@ -55,7 +58,7 @@ export function merge(found) {
         if (!scores.has(key)) {
           scores.set(key, { tokens, table: new Float64Array(2 * found.length).fill(NaN) });
         }
-        scores.get(key).table[2 * scale + direction] = score;
+        scores.get(key).table[2 * scale + direction] = score + prior(tokens);
       }
     }),
   );
@@ -78,17 +81,19 @@ const known = ({ table }) => table.filter((score) => !Number.isNaN(score));
  * @param directions left to right and right to left
  * @param isValid tells whether a sequence is valid
  * @param options resolved options
+ * @param prior added to each score
  * @param {number} margin log-probability by which a sequence may be behind the best ones and still
  *   counts as one of them
  * @returns the sequences that may be among the best; their scores are all known
  */
-export async function rescore(scores, models, directions, isValid, options, margin = 0) {
+export async function rescore(scores, models, directions, isValid, options, prior, margin = 0) {
   for (;;) {
     const missing = openSequences(scores, isValid, options, margin);
     if (!missing.length) return scores.filter(isComplete);
     for (const [scale, model] of models.entries()) {
       const entries = missing.filter(({ cell }) => cell >> 1 === scale);
-      if (entries.length) await scoreEntries(model, entries, directions, options.lengthPower);
+      if (!entries.length) continue;
+      await scoreEntries(model, entries, directions, options.lengthPower, prior);
     }
   }
 }
@@ -115,7 +120,7 @@ function openSequences(scores, isValid, { topK, lengthPower }, margin) {
 }
 
 /** Compute scores with one decoder call. */
-async function scoreEntries(model, entries, directions, lengthPower) {
+async function scoreEntries(model, entries, directions, lengthPower, prior) {
   const sequences = entries.map(({ sequence, cell }) => {
     const { start, end, reverse } = directions[cell & 1];
     return [start, ...(reverse ? sequence.tokens.toReversed() : sequence.tokens), end];
@@ -132,20 +137,28 @@ async function scoreEntries(model, entries, directions, lengthPower) {
     let total = 0;
     for (let step = 1; step < tokens.length; step++)
       total += logProbs(beam, step - 1)[tokens[step]];
-    sequence.table[cell] = total / (tokens.length - 1) ** lengthPower;
+    sequence.table[cell] = total / (tokens.length - 1) ** lengthPower + prior(sequence.tokens);
   });
 }
 
-/** Return the best sequences, valid ones first; ties go by token ids. */
-export function rank(scores, isValid, options) {
+/**
+ * Return the best sequences, valid ones first; ties go by token ids. Their score includes the prior,
+ * `forward` and `backward` do not.
+ */
+export function rank(scores, isValid, options, prior) {
   const ranked = scores.map(({ tokens, table }) => {
     const scales = table.length / 2;
     const [forward, backward] = [0, 1].map(
       (direction) => sum(table.filter((_, cell) => (cell & 1) === direction)) / scales,
     );
     const score = options.rescore ? forward + backward : Math.max(...known({ table }));
-    const orNull = (value) => (Number.isNaN(value) ? null : value);
-    return { tokens, score, forward: orNull(forward), backward: orNull(backward) };
+    const withoutPrior = (value) => (Number.isNaN(value) ? null : value - prior(tokens));
+    return {
+      tokens,
+      score,
+      forward: withoutPrior(forward),
+      backward: withoutPrior(backward),
+    };
   });
   const isWorse = (one) => (isValid(one) ? 0 : 1);
   ranked.sort(

@@ -45,6 +45,11 @@ export interface DecodingOptions {
   finished?: number | null;
   /** When a search ends. Default `likely`. */
   stopping?: "likely" | "certain";
+  /**
+   * Weight of the model's language model, if it has one, against the mean log-probabilities of both
+   * directions; null: the one in the model. Not used when greedy. Default null.
+   */
+  languageWeight?: number | null;
 }
 
 export type Format = "latex" | "mathml" | "markdown" | "typst" | "asciimath" | "unicode";

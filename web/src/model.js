@@ -1,6 +1,7 @@
 /** Reading a model folder over HTTP or from another source. */
 
 import { ModelError } from "./errors.js";
+import { NgramModel } from "./ngram_model.js";
 import { Vocabulary } from "./vocabulary.js";
 
 const FORMAT = 2;
@@ -9,6 +10,7 @@ const VOCABULARY = "vocabulary.txt";
 export const ENCODER = "encoder.onnx";
 export const DECODER = "decoder.onnx";
 export const WEIGHTS = "model.safetensors";
+const LANGUAGE = "language.safetensors"; // optional
 
 // Models that decode captions token by token with one decoder; Python runs the others.
 const SUPPORTED = new Set([
@@ -20,7 +22,8 @@ const SUPPORTED = new Set([
  *
  * @param {string | URL} url of the folder
  * @param {{fetch?: typeof fetch, onProgress?: (loaded: number, total: number) => void}} options
- * @returns `{ config, vocabulary, info, files }`: the files as bytes by name
+ * @returns `{ config, vocabulary, info, language, files }`: the n-gram language model or null, and
+ *   the files as bytes by name
  */
 export async function readModel(url, { fetch = globalThis.fetch, onProgress = () => {} } = {}) {
   const folder = String(url).replace(/\/?$/, "/");
@@ -31,6 +34,7 @@ export async function readModel(url, { fetch = globalThis.fetch, onProgress = ()
   for (const name of names) {
     if (!content.files[name]) throw new ModelError(`${folder}: this model has no ${name}`);
   }
+  if (content.files[LANGUAGE]) names.push(LANGUAGE);
   const progress = new Progress(names, onProgress);
   const contents = await Promise.all(
     names.map(async (name) => {
@@ -40,12 +44,15 @@ export async function readModel(url, { fetch = globalThis.fetch, onProgress = ()
     }),
   );
   const files = Object.fromEntries(contents);
-  return {
-    config: content.model,
-    info: content.info ?? {},
-    vocabulary: Vocabulary.parse(new TextDecoder().decode(files[VOCABULARY])),
-    files,
-  };
+  const vocabulary = Vocabulary.parse(new TextDecoder().decode(files[VOCABULARY]));
+  const language = readLanguage(folder, files, vocabulary);
+  return { config: content.model, info: content.info ?? {}, vocabulary, language, files };
+}
+
+/** Return the language model for the vocabulary; null if there is none. */
+function readLanguage(folder, files, vocabulary) {
+  if (!files[LANGUAGE]) return null;
+  return NgramModel.parse(files[LANGUAGE], folder + LANGUAGE).forVocabulary(vocabulary);
 }
 
 function parseConfig(folder, bytes) {

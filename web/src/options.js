@@ -19,6 +19,7 @@ const DEFAULTS = Object.freeze({
   lengthPower: 1.0,
   finished: null,
   stopping: "likely",
+  languageWeight: null,
 });
 
 /** Return the defaults with some fields changed; raise a ConfigError for invalid ones. */
@@ -43,7 +44,7 @@ function check(options) {
       throw new ConfigError(`${name} must be an integer of at least 1, not ${value}`);
     }
   }
-  const { scales, greedy, topK, lengthPower, directions, stopping } = options;
+  const { scales, greedy, topK, lengthPower, languageWeight, directions, stopping } = options;
   if (scales > SCALE_FACTORS.length) {
     throw new ConfigError(`scales must be at most ${SCALE_FACTORS.length}, not ${scales}`);
   }
@@ -52,6 +53,9 @@ function check(options) {
   }
   if (!(lengthPower >= 0)) {
     throw new ConfigError(`lengthPower must be at least 0, not ${lengthPower}`);
+  }
+  if (languageWeight !== null && !(languageWeight >= 0)) {
+    throw new ConfigError(`languageWeight must be at least 0, not ${languageWeight}`);
   }
   if (!["both", "forward"].includes(directions)) {
     throw new ConfigError(`directions must be 'both' or 'forward', not '${directions}'`);

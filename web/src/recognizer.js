@@ -7,6 +7,7 @@ import { ModelError, NoInkError, NotReadableError } from "./errors.js";
 import { GrammarConstraint } from "./grammar.js";
 import { checkFormat, convert } from "./formats.js";
 import { readModel } from "./model.js";
+import { noPrior } from "./ngram_model.js";
 import { SCALE_FACTORS, decodingOptions, resolveOptions } from "./options.js";
 import { readPixels } from "./pixels.js";
 import { inputKind, prepareImage } from "./preparation.js";
@@ -106,6 +107,7 @@ export class Recognizer {
       constraint,
       limit: lengthLimit(atScale(0)),
       isWellFormed: (ids) => ids.length > 0 && isValid(vocabulary.decode(ids)),
+      prior: this.#prior(resolved),
     };
     const encode = (scale) => this.runtime.encode(atScale(scale));
     const { margin } = this.thresholds;
@@ -126,6 +128,13 @@ export class Recognizer {
   #prepare(pixels) {
     const how = this.runtime.config.image?.preprocessing ?? "binary";
     return prepareImage(pixels, how, this.splitsLines);
+  }
+
+  /** Return the prior of the sequences in a search. */
+  #prior({ languageWeight, lengthPower }) {
+    const { language, info } = this.runtime;
+    const weight = languageWeight ?? info.language?.weight ?? 0;
+    return language?.prior(weight, lengthPower) ?? noPrior;
   }
 
   #atScale(image, factor) {

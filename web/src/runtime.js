@@ -41,7 +41,7 @@ async function importRuntime({ executionProviders, runtimeUrl, threads }) {
 /** A model run by ONNX Runtime Web. */
 export class Runtime {
   /** Open the sessions of a model that `readModel` returned. */
-  static async open({ config, vocabulary, info, files }, options = {}) {
+  static async open({ files, ...model }, options = {}) {
     const executionProviders = options.executionProviders ?? ["wasm"];
     const ort = await importRuntime({ ...options, executionProviders });
     const open = async (name) => {
@@ -58,13 +58,14 @@ export class Runtime {
     };
     const encoder = await open(ENCODER); // one after the other: they share the environment
     const decoder = await open(DECODER);
-    return new Runtime({ config, vocabulary, info, ort, encoder, decoder });
+    return new Runtime({ ...model, ort, encoder, decoder });
   }
 
-  constructor({ config, vocabulary, info, ort, encoder, decoder }) {
+  constructor({ config, vocabulary, info, language, ort, encoder, decoder }) {
     this.config = config;
     this.vocabulary = vocabulary;
     this.info = info;
+    this.language = language; // for this vocabulary; null if there is none
     this.ort = ort;
     this.encoder = encoder;
     this.decoder = decoder;

@@ -1,11 +1,15 @@
 /** Loading, options and errors, with the model in POSFORMER_MODEL. */
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { after, before, test } from "node:test";
 
 import { Calibrations } from "../src/calibration.js";
 import * as posformer from "../src/index.js";
+import { readModel } from "../src/model.js";
+import { NgramModel } from "../src/ngram_model.js";
 import { fetchFile } from "../src/node.js";
+import { ngramFile } from "./ngram_file.js";
 
 const { POSFORMER_MODEL: model } = process.env;
 const X = [
@@ -106,6 +110,7 @@ test("bad input has one clear line", { skip }, async () => {
     /too large/,
   );
   await failsWith(strokes(X, { beam: 0 }), ConfigError, /beam must be an integer/);
+  await failsWith(strokes(X, { languageWeight: -1 }), ConfigError, /languageWeight must be at/);
   await failsWith(strokes(X, { beams: 2 }), ConfigError, /unknown option beams/);
   await failsWith(strokes(X, { format: "word" }), ConfigError, /unknown format/);
   const image = (data, width, height) => recognizer.recognizeImage({ data, width, height });
@@ -155,6 +160,37 @@ test("a damaged, missing or unknown model has one clear line", { skip }, async (
   await failsWith(load(withConfig((one) => (one.model.name = "san"))), ModelError, /only Python/);
 });
 
+test("a model folder may have a language model", { skip }, async () => {
+  const { ModelError } = posformer;
+  const name = "language.safetensors";
+  const file = ngramFile(["x"], [{ x: 16 }], []);
+  let total = 0;
+  const load = (language, checksum = createHash("sha256").update(language).digest("hex")) =>
+    readModel("model/", {
+      onProgress: (_, all) => (total = all),
+      fetch: async (url) => {
+        const file = String(url).replace("model/", "");
+        if (file === name) return new Response(language);
+        const response = await fetchFile(`${model}/${file}`);
+        if (file !== "config.json") return response;
+        const config = await response.json();
+        config.files[name] = checksum || undefined;
+        return new Response(JSON.stringify(config));
+      },
+    });
+  assert.equal((await load(file, "")).language, null);
+  const without = total;
+  const { language, vocabulary } = await load(file);
+  assert.equal(total, without + file.length);
+  assert.equal(language.meanLogProbability([vocabulary.tokens.indexOf("x") + 3]), -1);
+  await failsWith(load(file, "0"), ModelError, /^model\/language.safetensors: damaged \(its check/);
+  await failsWith(
+    load(file.slice(0, -1)),
+    ModelError,
+    /^model\/language.safetensors: not an n-gram model, or damaged: it is cut off$/,
+  );
+});
+
 test("a page without ink inside transparent pixels is white paper", { skip }, async () => {
   // A black cross on transparent pixels, as canvases deliver it.
   const side = 90;
@@ -185,6 +221,30 @@ test("a model without a margin is searched with all options", { skip }, async ()
   const full = await recognizer.decode(image, { adaptive: false });
   assert.deepEqual(await old.decode(image), full);
   assert.notEqual((await recognizer.decode(image))[0].score, full[0].score); // of one scale
+});
+
+test("a language model ranks, greedy search ignores it", { skip }, async () => {
+  const { vocabulary, info } = recognizer.runtime;
+  const [image] = recognizer.prepareStrokes(X);
+  const off = { languageWeight: 0 };
+  const [best] = await recognizer.decode(image, off);
+  const token = vocabulary.decode(best.tokens)[0];
+  const unlikely = ngramFile([token], [{ [token]: 255 }], []); // others do not count
+  const language = NgramModel.parse(unlikely, "").forVocabulary(vocabulary);
+  const changedBy = (weight) => changed({ language, info: { ...info, language: { weight } } });
+  for (const adaptive of [true, false]) {
+    const weighted = { languageWeight: 1, adaptive };
+    const [other] = await changedBy(0).decode(image, weighted);
+    assert.notDeepEqual(other.tokens, best.tokens);
+    assert.deepEqual(await changedBy(1).decode(image, { adaptive }), [other]);
+  }
+  assert.deepEqual(await changedBy(1).decode(image, off), [best]);
+  const greedy = await recognizer.decode(image, { greedy: true });
+  assert.deepEqual(await changedBy(1).decode(image, { greedy: true }), greedy);
+  const all = await changedBy(1).decode(image, { topK: 5, scales: 1 });
+  const unlikeliest = all.find(({ tokens }) => tokens.join() === best.tokens.join());
+  const { score, forward, backward } = unlikeliest;
+  assert.ok(Math.abs(score - (forward + backward - 255 / 16)) < 1e-9);
 });
 
 test("inputs of a kind without a calibration use that for ink", () => {

@@ -9,6 +9,7 @@ import { isValid } from "../src/syntax.js";
 
 const SCORE_TOLERANCE = 1e-3;
 const CONFIDENCE_TOLERANCE = 1e-3;
+const LANGUAGE_TOLERANCE = 1e-12; // no weights are involved
 /** Share of photographs whose LaTeX must be the same. */
 export const SAME_PHOTOGRAPHS = 0.98;
 
@@ -24,6 +25,7 @@ export async function replay(recognizer, vectors, arrays) {
   const report = {
     grammar: vectors.grammar.length,
     formats: vectors.formats.length,
+    language: vectors.language.length,
     strokes: { count: 0, sameImages: 0, sameLatex: 0, worstScore: 0, worstConfidence: 0 },
     photographs: {
       count: 0,
@@ -38,6 +40,7 @@ export async function replay(recognizer, vectors, arrays) {
   };
   vectors.grammar.forEach((vector, number) => replayWalk(recognizer, vector, number, report));
   vectors.formats.forEach((vector) => replayFormats(vector, report));
+  vectors.language.forEach((vector, number) => replayLanguage(recognizer, vector, number, report));
   for (const vector of vectors.strokes) await replayStrokes(recognizer, vector, arrays, report);
   for (const vector of vectors.photographs) {
     await replayPhotograph(recognizer, vector, arrays, report);
@@ -69,6 +72,20 @@ function replayFormats({ tokens, valid, texts }, { problems }) {
   for (const [format, expected] of Object.entries(texts)) {
     const text = convert(tokens, format);
     if (text !== expected) problems.push(`${format}: ${text} is not ${expected}`);
+  }
+}
+
+function replayLanguage(recognizer, vector, number, { problems }) {
+  const { language } = recognizer.runtime;
+  const found = {
+    mean: language.meanLogProbability(vector.tokens),
+    prior: language.prior(vector.weight, vector.lengthPower)(vector.tokens),
+  };
+  for (const [field, value] of Object.entries(found)) {
+    const difference = Math.abs(value - vector[field]);
+    if (!(difference <= LANGUAGE_TOLERANCE)) {
+      problems.push(`language ${number}: ${field} is off by ${difference}`);
+    }
   }
 }
 

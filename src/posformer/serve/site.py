@@ -10,7 +10,7 @@ from pathlib import Path
 
 from posformer import __version__
 from posformer.errors import ModelError, PosformerError
-from posformer.models.model_folder import open_folder
+from posformer.models.model_folder import LANGUAGE, open_folder
 
 PAGE = Path(__file__).parent / "page"
 RUNTIME = Path(__file__).parent / "runtime"
@@ -22,7 +22,7 @@ _RUNTIME_FILES = (
     "ort-wasm-simd-threaded.mjs",
     "ort-wasm-simd-threaded.wasm.gz",
 )
-_MODEL_FILES = (
+_MODEL_FILES = (  # all models need them; a language model is optional
     "config.json",
     "vocabulary.txt",
     "encoder.onnx",
@@ -88,11 +88,16 @@ def _missing_for_browser(model: Path) -> str:
             "(needs Node.js 20 and npm)"
         )
     try:
-        open_folder(model)
+        names = _model_files(model)
     except PosformerError as error:
         return str(error)
-    missing = [name for name in _MODEL_FILES if not (model / name).is_file()]
+    missing = [name for name in names if not (model / name).is_file()]
     return f"{model}: a page needs an exported model with {missing[0]}" if missing else ""
+
+
+def _model_files(model: Path) -> tuple[str, ...]:
+    """Return the files of a model that the page loads."""
+    return (*_MODEL_FILES, LANGUAGE) if open_folder(model).has(LANGUAGE) else _MODEL_FILES
 
 
 def _page_files(without: tuple[str, ...]) -> dict[str, Content]:
@@ -110,7 +115,7 @@ def _local_files(model: Path) -> dict[str, Content]:
     """Return the files of the runtime and the model."""
     return {
         **{f"runtime/{name}": RUNTIME / name for name in _RUNTIME_FILES},
-        **{f"model/{name}": model / name for name in _MODEL_FILES},
+        **{f"model/{name}": model / name for name in _model_files(model)},
     }
 
 
