@@ -18,7 +18,7 @@ from posformer.search.ngram_model import (
 )
 from posformer.synthesis.texts import TextCorpus
 
-MIN_COUNTS = (1, 2, 4, 6, 8)
+MIN_COUNTS = (1, 3, 8, 14, 20)
 """How often n-grams of each length must occur; five tokens is the longest."""
 
 
