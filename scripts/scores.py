@@ -43,7 +43,7 @@ from posformer.synthesis.synthesizer import open_synthesizer, write_set
 
 PAPER, DEFAULT = "paper", "default"
 SEARCHES = {
-    PAPER: DecodingOptions(beam=10, scales=1, adaptive=False),
+    PAPER: DecodingOptions(beam=10, scales=1, adaptive=False, language_weight=0.0),
     DEFAULT: DecodingOptions(),
 }
 BUNDLED = Path(posformer.__file__).parent / "weights" / "default"

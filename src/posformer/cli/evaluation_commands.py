@@ -44,7 +44,14 @@ def evaluate(
     language_model: Annotated[
         Path | None, Option(metavar="DIR", help="Neural language model that reranks the beam.")
     ] = None,
-    language_weight: shared.LanguageWeightOption = None,
+    language_weight: Annotated[
+        float | None,
+        Option(
+            min=0,
+            help="Weight of the model's n-gram model (default: 0, as in papers), or of "
+            "--language-model (default: 0.2).",
+        ),
+    ] = None,
     constrained: shared.ConstrainedOption = True,
     adaptive: shared.AdaptiveOption = False,
     markdown: Annotated[bool, Option("--markdown", help="Print the tables in Markdown.")] = False,
@@ -86,7 +93,7 @@ def evaluate(
             greedy=greedy,
             constrained=constrained,
             adaptive=adaptive,
-            language_weight=language_weight,
+            language_weight=language_weight or 0.0,
         )
         rescorer = None
         if language_model is not None:

@@ -52,6 +52,6 @@ HeldOutOption = Annotated[
 ]
 LanguageWeightOption = Annotated[
     float | None,
-    Option(min=0, help="Weight of the model's language model (default: as calibrated)."),
+    Option(min=0, help="Weight of the model's n-gram model (default: as calibrated)."),
 ]
 OutputModelArgument = Annotated[Path, Argument(metavar="OUTPUT", help="Model folder to write.")]
