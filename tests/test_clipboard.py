@@ -39,17 +39,18 @@ def copy_image(path: Path) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def pasted() -> str:
-    command = ["xclip", "-selection", "clipboard", "-o"]
-    return subprocess.run(command, capture_output=True, text=True).stdout  # "" if it is empty
+def pasted(*options: str) -> bytes:
+    command = ["xclip", "-selection", "clipboard", "-o", *options]
+    return subprocess.run(command, capture_output=True).stdout  # nothing if it is empty
 
 
-def is_pasted(text: str) -> bool:
-    """Whether the clipboard has this text, or gets it soon: xclip works in the background."""
+def is_pasted(content: str | bytes, *options: str) -> bool:
+    """Whether the clipboard has this content, or gets it soon: xclip works in the background."""
+    expected = content.encode() if isinstance(content, str) else content
     deadline = time.monotonic() + 20
-    while (found := pasted()) != text and time.monotonic() < deadline:
+    while (found := pasted(*options)) != expected and time.monotonic() < deadline:
         time.sleep(0.1)
-    return found == text
+    return found == expected
 
 
 def command(name: str, model: Path, *arguments: object) -> list[str]:
@@ -66,7 +67,9 @@ def test_text_and_image_go_through_the_clipboard(clipboard, tmp_path):
     write_text("x² ≤ \\frac{1}{2}")
     assert is_pasted("x² ≤ \\frac{1}{2}")
     assert read_image() is None
-    copy_image(draw(tmp_path / "a.png", (10, 40, 60, 40)))
+    path = draw(tmp_path / "a.png", (10, 40, 60, 40))
+    copy_image(path)
+    assert is_pasted(path.read_bytes(), "-t", "image/png")
     image = read_image()
     assert image.size == (120, 80)
 
@@ -75,6 +78,7 @@ def test_text_and_image_go_through_the_clipboard(clipboard, tmp_path):
 def test_clip_replaces_the_image_by_its_latex(clipboard, tiny_folder, tmp_path):
     image = draw(tmp_path / "plus.png", (10, 40, 60, 40), (35, 15, 35, 65))
     copy_image(image)
+    assert is_pasted(image.read_bytes(), "-t", "image/png")
     done = run(*command("clip", tiny_folder))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == run(*command("recognize", tiny_folder, image)).stdout
@@ -83,7 +87,7 @@ def test_clip_replaces_the_image_by_its_latex(clipboard, tiny_folder, tmp_path):
     assert done.returncode == 2
     assert done.stderr == "posformer: there is no image on the clipboard\n"
     done = run(*command("clip", tiny_folder, image, "--format", "markdown"))
-    assert is_pasted(done.stdout.rstrip("\n")) and pasted().startswith("$")
+    assert is_pasted(done.stdout.rstrip("\n")) and pasted().startswith(b"$")
 
 
 @needs_x11
@@ -93,6 +97,7 @@ def test_watch_recognizes_every_new_image(clipboard, tiny_folder, tmp_path):
     blank = draw(tmp_path / "blank.png")
     new = draw(tmp_path / "new.png", (10, 40, 60, 40), (35, 15, 35, 65))
     copy_image(old)
+    assert is_pasted(old.read_bytes(), "-t", "image/png")
     process = subprocess.Popen(
         command("clip", tiny_folder, "--watch"),
         stdout=subprocess.PIPE,
