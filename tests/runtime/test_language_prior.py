@@ -115,7 +115,9 @@ def test_export_includes_it(tiny_folder, language, tmp_path):
     command = ["export", str(tiny_folder), str(tmp_path / "new"), "--language-model", str(language)]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
-    model = load_runtime(tmp_path / "new", threads=1).language
+    again = CliRunner().invoke(app, ["export", str(tmp_path / "new"), str(tmp_path / "copy")])
+    assert again.exit_code == 0, again.output
+    model = load_runtime(tmp_path / "copy", threads=1).language
     assert model is not None and model.tokens == VOCABULARY.tokens
 
 

@@ -122,7 +122,10 @@ def export(
     ] = None,
     language_model: Annotated[
         Path | None,
-        Option(metavar="FILE", help="N-gram language model to include; see `count-ngrams`."),
+        Option(
+            metavar="FILE",
+            help="N-gram language model to include (default: that of a model folder).",
+        ),
     ] = None,
     scale: Annotated[
         float | None,
@@ -142,13 +145,13 @@ def export(
     """Write a model folder, and compare ONNX Runtime with PyTorch."""
     from posformer.models.checkpoint import load_model
     from posformer.models.remote_model import HubModel, push_model
-    from posformer.runtime.model_export import at_scale, export_model, known_of
+    from posformer.runtime.model_export import at_scale, export_model, known_of, language_of
 
     hub_model = HubModel.parse(push) if push is not None else None
     model = at_scale(load_model(source, allow_code), scale)
-    known = known_of(source)
+    language = language_model or language_of(source)
     folder, difference = export_model(
-        model, output, known, half=half, card=card, language=language_model
+        model, output, known_of(source), half=half, card=card, language=language
     )
     if difference is None:
         typer.echo(f"{folder.path}: written without ONNX files; runs with PyTorch only")

@@ -104,6 +104,12 @@ def known_of(path: Path) -> dict[str, Any]:
     }
 
 
+def language_of(path: Path) -> Path | None:
+    """Return the file of the language model of a model folder; None if it has none."""
+    folder = open_folder(path) if path.is_dir() else None
+    return folder.file(LANGUAGE) if folder is not None and folder.has(LANGUAGE) else None
+
+
 def load_vocabulary(path: Path | None) -> Vocabulary:
     """Load a vocabulary from a file; None stands for that of the bundled model."""
     if path is not None:
