@@ -36,8 +36,9 @@ from posformer.evaluation.metrics import Scores, wilson_interval
 from posformer.evaluation.predict import open_set, predict
 from posformer.evaluation.score_table import PAPER_RESULTS, format_markdown
 from posformer.evaluation.significance import Interval, bootstrap_group_mean, bootstrap_groups
-from posformer.models.model_folder import VOCABULARY, WEIGHTS, open_folder
+from posformer.models.model_folder import LANGUAGE, VOCABULARY, WEIGHTS, open_folder
 from posformer.runtime import Thresholds, load_runtime
+from posformer.runtime.language_prior import LanguageWeight
 from posformer.search import DecodingOptions
 from posformer.synthesis.synthesizer import open_synthesizer, write_set
 
@@ -155,8 +156,11 @@ def digest_of(model: Path) -> str:
     if model.is_dir():
         folder = open_folder(model)
         margin = Thresholds.from_info(folder.info).margin
-        digest.update(json.dumps([folder.config.to_dict(), margin], sort_keys=True).encode())
-    files = [model / VOCABULARY, model / WEIGHTS] if model.is_dir() else [model]
+        weight = LanguageWeight.from_info(folder.info).weight
+        settings = [folder.config.to_dict(), margin, weight]
+        digest.update(json.dumps(settings, sort_keys=True).encode())
+    names = [VOCABULARY, WEIGHTS, LANGUAGE]
+    files = [model / name for name in names if (model / name).is_file()] or [model]
     for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]

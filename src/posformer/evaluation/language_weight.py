@@ -9,7 +9,7 @@ from posformer.evaluation.predict import EvaluationSet, decode_set
 from posformer.runtime import Runtime
 from posformer.search import DecodingOptions
 
-WEIGHTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)  # that are tried
+WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)  # that are tried
 _LIST_LENGTH = 6  # hypotheses of each image that are ranked again
 
 
