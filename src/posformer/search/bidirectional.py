@@ -244,8 +244,9 @@ def rank(
     """Return the best sequences of one expression, valid ones first; ties go by token ids."""
     ranked = []
     for tokens, table in scores.items():
-        score = table.mean(axis=0).sum() if options.rescore else np.nanmax(table)
-        forward, backward = table.mean(axis=0) - prior(tokens)
+        means = table.mean(axis=0)
+        score = means.sum() if options.rescore else np.nanmax(table)
+        forward, backward = means - prior(tokens)
         known = (None if math.isnan(mean) else float(mean) for mean in (forward, backward))
         ranked.append(Hypothesis(tokens, float(score), *known))
     ranked.sort(key=lambda one: (not is_valid(one.tokens), -one.score, one.tokens))
